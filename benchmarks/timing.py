@@ -31,7 +31,7 @@ class Row:
 
 
 def cpu_seconds(*functions: Callable[[], object], repeats: int = 5) -> list[float]:
-    """Best CPU time of each function. They take turns, so that a slow moment of the machine hits all alike."""
+    """Best CPU time of each function; they take turns, so that a slow moment hits all alike."""
     best = [float("inf")] * len(functions)
     for function in functions:
         function()
