@@ -1,0 +1,276 @@
+import io
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+
+import calmix
+from calmix.predictions import join_members, load_predictions, pool, save_predictions
+
+LOGITS = torch.tensor([[[2.0, 0.0, -1.0], [0.0, 1.0, 0.5]], [[0.0, 0.0, 0.0], [3.0, 1.0, -2.0]]])
+LABELS = torch.tensor([0, 1])
+
+
+def test_pool_is_the_mean_of_member_probabilities_not_of_logits():
+    expected = (LOGITS[0].exp() / LOGITS[0].exp().sum(1, keepdim=True) + LOGITS[1].softmax(1)) / 2
+    torch.testing.assert_close(pool(LOGITS), expected)
+    assert not torch.allclose(pool(LOGITS), LOGITS.mean(0).softmax(1))
+
+
+def test_pool_gives_back_the_kind_it_was_given():
+    pooled = pool(LOGITS.double().numpy())
+    assert isinstance(pooled, np.ndarray)
+    assert pooled.dtype == np.float64
+    assert pool(LOGITS.bfloat16()).dtype == torch.float32
+
+
+def test_pool_of_one_member_is_its_softmax():
+    torch.testing.assert_close(pool(LOGITS[:1]), LOGITS[0].softmax(1))
+
+
+@pytest.mark.parametrize(
+    ("logits", "message"),
+    [
+        (torch.zeros(5, 3), r"logits\[None\]"),
+        (torch.zeros(0, 5, 3), "no member"),
+        (torch.zeros(2, 5, 3, dtype=torch.long), "floating point"),
+    ],
+)
+def test_pool_refuses(logits, message):
+    with pytest.raises(calmix.InputError, match=message):
+        pool(logits)
+
+
+def test_save_and_load(tmp_path):
+    path = tmp_path / "test.npz"
+    save_predictions(path, LOGITS, LABELS, ids=["a", "b"], groups=[7, 9])
+    loaded = load_predictions(path)
+    assert torch.equal(loaded.logits, LOGITS)
+    assert torch.equal(loaded.labels, LABELS)
+    assert loaded.ids.tolist() == ["a", "b"]
+    assert loaded.groups.tolist() == [7, 9]
+    assert sorted(np.load(path, allow_pickle=False).files) == ["groups", "ids", "labels", "logits"]
+    assert [p.name for p in tmp_path.iterdir()] == ["test.npz"]
+
+
+def test_a_plain_matrix_is_one_member(tmp_path):
+    np.savez(tmp_path / "one.npz", logits=LOGITS[0].numpy(), labels=LABELS.numpy())
+    assert load_predictions(tmp_path / "one.npz").logits.shape == (1, 2, 3)
+
+
+def test_probs_are_kept_as_logarithms_and_zero_stays_zero(tmp_path):
+    probs = np.array([[[1.0, 0.0], [0.25, 0.75]]])
+    np.savez(tmp_path / "p.npz", probs=probs, labels=np.array([0, 1]))
+    loaded = load_predictions(tmp_path / "p.npz")
+    assert loaded.logits[0, 0, 1] == -torch.inf
+    np.testing.assert_allclose(pool(loaded.logits), probs[0], rtol=1e-15)
+
+
+def test_npy_pairs(tmp_path):
+    np.save(tmp_path / "test_logits.npy", LOGITS.numpy())
+    np.save(tmp_path / "test_labels.npy", LABELS.numpy())
+    assert torch.equal(load_predictions(tmp_path / "test_logits.npy").logits, LOGITS)
+    np.save(tmp_path / "scores.npy", LOGITS.numpy())
+    np.save(tmp_path / "labels.npy", LABELS.numpy())
+    with pytest.raises(calmix.InputError, match=r"logits.*or.*probs"):
+        load_predictions(tmp_path / "scores.npy")
+    assert torch.equal(load_predictions(tmp_path / "scores.npy", values="logits").logits, LOGITS)
+
+
+def table(path, text):
+    path.write_text(text)
+    return path
+
+
+def test_csv_with_names_for_classes(tmp_path):
+    path = table(tmp_path / "t.csv", "id,cat,dog,label,group\nx,0.9,0.1,cat,old\ny,0.2,0.8,cat,young\n")
+    loaded = load_predictions(path, values="probs")
+    np.testing.assert_allclose(loaded.logits.exp()[0], [[0.9, 0.1], [0.2, 0.8]])
+    assert loaded.labels.tolist() == [0, 0]
+    assert loaded.ids.tolist() == ["x", "y"]
+    assert loaded.groups.tolist() == ["old", "young"]
+
+
+def test_csv_members_are_matched_by_id_whatever_the_order(tmp_path):
+    text = "member,id,0,1,label\na,x,1,2,0\na,y,3,4,1\nb,y,7,8,1\nb,x,5,6,0\n"
+    loaded = load_predictions(table(tmp_path / "t.csv", text), values="logits")
+    assert loaded.logits.tolist() == [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]
+    assert loaded.labels.tolist() == [0, 1]
+
+
+def test_csv_members_without_id_are_matched_by_order(tmp_path):
+    text = "member,0,1,label\nb,1,2,0\na,5,6,0\nb,3,4,1\na,7,8,1\n"
+    loaded = load_predictions(table(tmp_path / "t.csv", text), values="logits")
+    assert loaded.logits.tolist() == [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]
+
+
+def test_numbered_columns_are_read_in_the_order_of_their_numbers(tmp_path):
+    loaded = load_predictions(table(tmp_path / "t.csv", "1,0,label\n5,6,1\n"), values="logits")
+    assert loaded.logits.tolist() == [[[6, 5]]]
+
+
+def test_a_long_csv_is_read_in_blocks(tmp_path):
+    logits = np.random.default_rng(0).normal(size=(5000, 2)).astype(np.float32)
+    rows = "".join(f"{a!r},{b!r},1\n" for a, b in logits.tolist())
+    loaded = load_predictions(table(tmp_path / "t.csv", "0,1,label\n" + rows), values="logits")
+    np.testing.assert_array_equal(loaded.logits[0].float(), logits)
+
+
+def test_parquet_equals_csv(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    columns = {"member": ["a", "b"], "id": [3, 3], "0": [1.0, 2.0], "1": [0.5, 0.25], "label": [1, 1]}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    loaded = load_predictions(tmp_path / "t.parquet", values="logits")
+    assert loaded.logits.tolist() == [[[1.0, 0.5]], [[2.0, 0.25]]]
+    assert loaded.labels.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0,1\n1,2\n", "column 'label'"),
+        ("0,1,label\n", "no row"),
+        ("", "column 'label'"),
+        ("0,1,label\n1,2\n", "line 2: 2 columns"),
+        ("0,1,label\n1,2,0\n1,two,0\n", "line 3: 'two' in column '1'"),
+        ("1,2,label\n1,2,1\n", "from 0"),
+        ("0,0,label\n1,2,1\n", "two columns"),
+        ("0,1,label\n1,2,cat\n", "label 'cat' of row 0"),
+        ("0,1,label\n1,2,2\n", "label 2 of example 0 is outside 0..1"),
+        ("0,1,label\n1,nan,0\n", "example 0, member 0 are not finite"),
+        ("member,0,1,label\na,1,2,0\na,1,2,0\nb,1,2,0\n", "a: 2, b: 1"),
+        ("member,id,0,1,label\na,x,1,2,0\nb,y,1,2,0\n", "no row with the id 'x'"),
+        ("member,0,1,label\na,1,2,0\nb,1,2,1\n", "disagree on the label of example 0"),
+        ("only,label\n1,0\n", "column for each class"),
+    ],
+)
+def test_bad_tables_are_named(tmp_path, text, message):
+    path = table(tmp_path / "bad.csv", text)
+    with pytest.raises(calmix.InputError, match=message) as caught:
+        load_predictions(path, values="logits")
+    assert "bad.csv" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"logits": np.zeros((2, 3))}, "labels"),
+        ({"scores": np.zeros((2, 3)), "labels": np.zeros(2, int)}, "'scores'"),
+        ({"logits": np.zeros((2, 3)), "probs": np.zeros((2, 3)), "labels": np.zeros(2, int)}, "either"),
+        ({"logits": np.zeros((2, 3)), "labels": np.zeros(3, int)}, r"shape \(2,\), got \(3,\)"),
+        ({"logits": np.zeros((2, 3)), "labels": np.zeros((2, 3), int)}, "argmax"),
+        ({"logits": np.zeros((2, 3)), "labels": np.zeros(2)}, "integers"),
+        ({"logits": np.zeros((2, 3)), "labels": np.array([0, -1])}, "label -1 of example 1"),
+        ({"logits": np.zeros(3), "labels": np.zeros(3, int)}, "shape"),
+        ({"logits": np.zeros((2, 3), complex), "labels": np.zeros(2, int)}, "numbers"),
+        ({"logits": np.full((2, 3), np.inf), "labels": np.zeros(2, int)}, "not finite"),
+        ({"logits": np.full((2, 3), -np.inf), "labels": np.zeros(2, int)}, "not finite"),
+        ({"probs": np.full((2, 3), 0.5), "labels": np.zeros(2, int)}, "sum 1.5.; if these are logits"),
+        ({"probs": np.array([[1.5, -0.5]]), "labels": np.zeros(1, int)}, "at least 0"),
+        ({"probs": np.array([[np.nan, 1.0]]), "labels": np.zeros(1, int)}, "example 0, member 0"),
+        ({"logits": np.zeros((2, 3)), "labels": np.zeros(2, int), "ids": np.zeros(5)}, "ids"),
+    ],
+)
+def test_bad_archives_are_named(tmp_path, arrays, message):
+    np.savez(tmp_path / "bad.npz", **arrays)
+    with pytest.raises(calmix.InputError, match=message) as caught:
+        load_predictions(tmp_path / "bad.npz")
+    assert "bad.npz" in str(caught.value)
+
+
+class Bomb:
+    def __reduce__(self):
+        return (pytest.fail, ("a stranger's pickle was run",))
+
+
+def npy(header_shape, data=b""):
+    """A .npy file that promises `header_shape` float64 values and holds `data`."""
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        file, {"descr": "<f8", "fortran_order": False, "shape": header_shape}
+    )
+    return file.getvalue() + data
+
+
+def test_hostile_files_do_nothing_but_raise(tmp_path):
+    good = tmp_path / "good.npz"
+    save_predictions(good, LOGITS, LABELS)
+    bad = tmp_path / "bad.npz"
+    with zipfile.ZipFile(bad, "w") as archive:
+        objects = io.BytesIO()
+        np.save(objects, np.array([Bomb()], dtype=object), allow_pickle=True)
+        archive.writestr("logits.npy", objects.getvalue())
+        archive.writestr("labels.npy", npy((1,)))
+    with pytest.raises(calmix.InputError, match=r"bad\.npz.*unpickled"):
+        load_predictions(bad)
+    with zipfile.ZipFile(bad, "w") as archive:
+        archive.writestr("logits.npy", npy((10**6, 10**6)))
+        archive.writestr("labels.npy", npy((1,)))
+    with pytest.raises(calmix.InputError, match="cut short"):
+        load_predictions(bad)
+    bad.write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(calmix.InputError, match=r"bad\.npz"):
+        load_predictions(bad)
+    whole = good.read_bytes()
+    for length in range(0, len(whole), 37):
+        bad.write_bytes(whole[:length])
+        with pytest.raises(calmix.InputError, match=r"bad\.npz"):
+            load_predictions(bad)
+    objects = tmp_path / "logits.npy"
+    np.save(objects, np.array([Bomb()], dtype=object), allow_pickle=True)
+    np.save(tmp_path / "labels.npy", LABELS.numpy())
+    with pytest.raises(calmix.InputError, match=r"logits\.npy"):
+        load_predictions(objects)
+    objects.write_bytes(npy((10, 10), b"short"))
+    with pytest.raises(calmix.InputError, match=r"logits\.npy"):
+        load_predictions(objects)
+
+
+def test_a_flipped_byte_is_noticed(tmp_path):
+    path = tmp_path / "test.npz"
+    save_predictions(path, torch.randn(1, 500, 10), torch.zeros(500, dtype=torch.long))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(calmix.InputError, match="CRC"):
+        load_predictions(path)
+
+
+def test_what_is_said_must_agree_with_the_file(tmp_path):
+    save_predictions(tmp_path / "t.npz", LOGITS, LABELS)
+    with pytest.raises(calmix.InputError, match="says logits, the call says probs"):
+        load_predictions(tmp_path / "t.npz", values="probs")
+    with pytest.raises(calmix.InputError, match="got 'softmax'"):
+        load_predictions(tmp_path / "t.npz", values="softmax")
+
+
+def test_missing_and_foreign_files(tmp_path):
+    with pytest.raises(calmix.InputError, match="no such file"):
+        load_predictions(tmp_path / "none.npz")
+    (tmp_path / "t.pkl").write_bytes(b"")
+    with pytest.raises(calmix.InputError, match=r"this ends in '\.pkl'"):
+        load_predictions(tmp_path / "t.pkl")
+    with pytest.raises(calmix.InputError, match="needs that ending"):
+        save_predictions(tmp_path / "t.pt", LOGITS, LABELS)
+
+
+def test_bad_predictions_are_not_written(tmp_path):
+    with pytest.raises(calmix.InputError, match="label 3"):
+        save_predictions(tmp_path / "t.npz", LOGITS, torch.tensor([0, 3]))
+    assert not list(tmp_path.iterdir())
+
+
+def test_members_from_files_of_their_own(tmp_path):
+    one = calmix.Predictions(LOGITS[:1], LABELS)
+    two = calmix.Predictions(LOGITS[1:].double(), LABELS)
+    joined = join_members([one, two], ["one", "two"])
+    assert torch.equal(joined.logits, LOGITS.double())
+    other = calmix.Predictions(LOGITS[1:], LABELS.flip(0))
+    with pytest.raises(calmix.InputError, match="three has another label than one at example 0"):
+        join_members([one, two, other], ["one", "two", "three"])
+    with pytest.raises(calmix.InputError, match="two has 1 examples of 3 classes where one has 2"):
+        join_members([one, calmix.Predictions(LOGITS[:1, :1], LABELS[:1])], ["one", "two"])
