@@ -1,0 +1,58 @@
+"""Checkpoints that are whole, verified and loaded without unpickling strangers' code.
+
+A checkpoint file is a 32-byte SHA-256 digest and then what `torch.save` wrote; the one before it is kept.
+"""
+
+import contextlib
+import hashlib
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from calmix import files
+
+NEWEST, PREDECESSOR = "checkpoint.pt", "checkpoint.previous.pt"
+
+
+def save(folder: Path, state: dict[str, Any]) -> None:
+    """Write `state` (tensors, numbers, strings, lists, dicts) as the newest checkpoint of `folder`."""
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    content = buffer.getbuffer()
+    with files.replacing(folder / NEWEST) as file:
+        file.write(hashlib.sha256(content).digest())
+        file.write(content)
+        # The old one gives up its name only now that the new bytes are on the disk.
+        file.flush()
+        os.fsync(file.fileno())
+        with contextlib.suppress(FileNotFoundError):
+            _keep(folder / NEWEST, folder / PREDECESSOR)
+
+
+def _keep(newest: Path, predecessor: Path) -> None:
+    """Give `newest` its second name without ever being without the first."""
+    spare = predecessor.with_suffix(".tmp")
+    spare.unlink(missing_ok=True)
+    os.link(newest, spare)
+    os.replace(spare, predecessor)
+
+
+def load(folder: Path, *, warn: Callable[[str], None], map_location: Any = "cpu") -> dict[str, Any] | None:
+    """The newest checkpoint that is whole, or None; a damaged one is reported through `warn`."""
+    for name in (NEWEST, PREDECESSOR):
+        path = folder / name
+        if not path.exists():
+            continue
+        content = path.read_bytes()
+        if hashlib.sha256(content[32:]).digest() == content[:32]:
+            state: dict[str, Any] = torch.load(
+                io.BytesIO(content[32:]), map_location=map_location, weights_only=True
+            )
+            return state
+        older = "the one before it is used" if name == NEWEST else "there is no other: the run starts again"
+        warn(f"{path} is damaged (its digest does not match its {len(content):,} bytes); {older}")
+    return None

@@ -1,0 +1,69 @@
+"""The command line: each command is a record whose fields are its options and whose `run` does the work.
+
+`main` turns bad input into one line on standard error and exit code 2, and Ctrl-C into exit code 130.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from calmix.errors import InputError
+from calmix.recipe import one_of
+
+# command: (what it does, for the overview). Each lives in calmix.cli.<command> as `main(arguments)`.
+COMMANDS = {
+    "demo": "train on embedded digits and see the pathology and its cure, in minutes",
+    "train": "train one run from a recipe; resumes, or returns at once when finished",
+    "evaluate": "predict with a run and compute every metric, clean and corrupted",
+    "data": "list the data sets: what is here, what is missing, how to get it",
+    "corrupt": "write the corrupted test sets in the official layout",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command and exit."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        sys.exit(_dispatch(given))
+    except InputError as error:
+        print(f"calmix: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:
+        # Whoever read our output has gone; Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except KeyboardInterrupt:
+        print("calmix: stopped; what was finished is kept, the same command goes on from there", file=sys.stderr)
+        sys.exit(130)
+    except OSError as error:
+        # A full disk, a folder that may not be written, a file that vanished: the user's to mend, not a defect.
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"calmix: {where}{error.strerror or error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _dispatch(given: list[str]) -> int:
+    if not given or given[0] in ("-h", "--help"):
+        print(_overview())
+        return 0 if given else 2
+    if given[0] == "--version":
+        from importlib.metadata import version
+
+        print(f"calmix {version('calmix')}")
+        return 0
+    one_of("command", given[0], COMMANDS)
+    command = importlib.import_module(f"calmix.cli.{given[0]}")
+    status: int | None = command.main(given[1:])
+    return status or 0
+
+
+def _overview() -> str:
+    width = max(map(len, COMMANDS))
+    lines = "\n".join(f"  {name:<{width}}  {text}" for name, text in COMMANDS.items())
+    return (
+        "calmix: ensembles and Mixup, calibrated together\n\n"
+        f"usage: calmix COMMAND [options]\n\n{lines}\n\n"
+        "example: calmix train --dataset digits --ensemble deep --augment camixup --out runs\n"
+        "`calmix COMMAND --help` shows a command's options with an example."
+    )

@@ -1,0 +1,72 @@
+"""`calmix train`"""
+
+import argparse
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from calmix import launch
+from calmix.cli.evaluate import print_summary
+from calmix.evaluate import evaluate
+from calmix.launch import Machine
+from calmix.presets import preset
+from calmix.progress import Display
+from calmix.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train one run: the scale's preset for the data set, ensemble and augmentation, changed by what you say.
+
+    Example: calmix train --dataset digits --ensemble deep --augment camixup --epochs 6 --seed 0 --out runs
+
+    The defaults shown are those of the choices given with --help. The run's folder is named by its recipe: the same
+    command again resumes an interrupted run and returns at once from a finished one.
+    """
+
+    augment: str = "none"
+    """Parts joined with +: augmix; mixup, cutmix, regmixup, mixupmp, camixup, cutmix-camixup or forgetting;
+    label-smoothing; or none. It fills in transform, mixing and smoothing."""
+    paper_code: bool = False
+    """What the authors' scripts did where the paper says otherwise."""
+    out: Path = Path("runs")
+    """Folder that holds the run's folder."""
+    data_root: Path | None = None
+    """Where data sets are; by default the environment's CALMIX_DATA, then the user's cache."""
+    member: int | None = None
+    """Train only this member of a deep ensemble."""
+    machine: Annotated[Machine, tyro.conf.arg(name="")] = field(default_factory=Machine)
+    recipe: Annotated[Recipe, tyro.conf.arg(name="")] = field(default_factory=Recipe)
+
+
+def main(arguments: list[str]) -> None:
+    chosen = parse(arguments)
+    with Display() as display:
+        run = launch.train(
+            chosen.recipe,
+            chosen.out,
+            listener=display,
+            root=chosen.data_root,
+            machine=chosen.machine,
+            member=chosen.member,
+        )
+        if not run.trained:
+            return
+        summary = evaluate(run, root=chosen.data_root, listener=display)
+    print_summary(run, summary)
+
+
+def parse(arguments: list[str]) -> Train:
+    """Two readings: the first finds which preset is meant, the second takes every option, the preset as default."""
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for name, default in (("dataset", "digits"), ("ensemble", "single"), ("augment", "none"), ("scale", "laptop")):
+        first.add_argument(f"--{name}", default=default)
+    first.add_argument("--paper-code", action="store_true")
+    said, _ = first.parse_known_args(arguments)
+    recipe = preset(said.dataset, said.ensemble, said.augment, scale=said.scale, paper_code=said.paper_code)
+    default = Train(augment=said.augment, recipe=recipe)
+    chosen = tyro.cli(Train, args=arguments, default=default, prog="calmix train", config=(tyro.conf.FlagConversionOff,))
+    return dataclasses.replace(chosen, recipe=dataclasses.replace(chosen.recipe))

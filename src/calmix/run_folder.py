@@ -1,0 +1,121 @@
+"""A run's folder: where its files are, and who may write them.
+
+`recipe.json`, `metrics.jsonl`, `checkpoint.pt`, `model.safetensors`, `predictions/*.npz`, `summary.json`. The
+independent members of a deep ensemble have a folder of their own below `members/` while they train.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from calmix import files
+from calmix.errors import InputError
+from calmix.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Run:
+    """A folder that holds `recipe`."""
+
+    folder: Path
+    recipe: Recipe
+
+    @property
+    def model(self) -> Path:
+        return self.folder / "model.safetensors"
+
+    @property
+    def summary(self) -> Path:
+        return self.folder / "summary.json"
+
+    @property
+    def metrics(self) -> Path:
+        return self.folder / "metrics.jsonl"
+
+    @property
+    def mixed(self) -> Path:
+        """Which class was mixed in which epoch, where CAMixup decided."""
+        return self.folder / "mixed.json"
+
+    def predictions(self, what: str) -> Path:
+        return self.folder / "predictions" / f"{what}.npz"
+
+    def stream(self, member: int) -> Path:
+        """Where a stream of training keeps its state: a deep ensemble has one for each member."""
+        return self.folder / "members" / str(member) if self.recipe.ensemble == "deep" else self.folder
+
+    @property
+    def streams(self) -> int:
+        """How many independent trainings the run consists of."""
+        return self.recipe.members if self.recipe.ensemble == "deep" else 1
+
+    @property
+    def trained(self) -> bool:
+        return self.model.exists()
+
+
+def create(recipe: Recipe, out: Path) -> Run:
+    """The folder of `recipe` below `out`, made if need be; fails at once where nothing can be written."""
+    run = Run(out / recipe.name, recipe)
+    try:
+        (run.folder / "predictions").mkdir(parents=True, exist_ok=True)
+        for member in range(run.streams):
+            run.stream(member).mkdir(parents=True, exist_ok=True)
+        path = run.folder / "recipe.json"
+        if not path.exists():
+            write_json(path, json.loads(recipe.to_json()))
+    except OSError as error:
+        raise InputError(f"cannot write to {run.folder}: {error.strerror}; choose another --out") from None
+    return run
+
+
+def open_run(folder: Path) -> Run:
+    """The run of a folder that has a `recipe.json`."""
+    path = folder / "recipe.json"
+    if not path.is_file():
+        raise InputError(f"{folder} is no run: it has no recipe.json")
+    fields = read_json(path)
+    if not isinstance(fields, dict):
+        raise InputError(f"{path} must hold an object of recipe fields")
+    return Run(folder, Recipe.from_json(fields))
+
+
+def find_runs(folders: list[Path]) -> list[Run]:
+    """The runs named by folders: each a run itself, or a folder with runs in it."""
+    found: dict[Path, Run] = {}
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputError(f"{folder}: no such folder")
+        inside = [folder] if (folder / "recipe.json").is_file() else sorted(p.parent for p in folder.glob("*/recipe.json"))
+        if not inside:
+            raise InputError(f"{folder} holds no run (no recipe.json in it or one level below)")
+        found |= {path.resolve(): open_run(path) for path in inside}
+    return list(found.values())
+
+
+@contextlib.contextmanager
+def lock(folder: Path, *, shared: bool = False) -> Iterator[None]:
+    """Hold `folder` while the block runs, or say at once that another process does. A dead holder holds nothing."""
+    with open(folder / ".lock", "a") as file:
+        try:
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"another process is at work on {folder}; wait for it or stop it first") from None
+        yield
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as JSON: {error}") from None
+
+
+def write_json(path: str | os.PathLike[str], value: Any) -> None:
+    with files.replacing(path) as file:
+        file.write((json.dumps(value, indent=2) + "\n").encode())
