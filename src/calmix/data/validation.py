@@ -11,7 +11,7 @@ def split(labels: Tensor, size: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:
     """Positions for training and for validation: each class gives its share of `size` examples.
 
     `labels` is `(N,)`; both indices are sorted, and each position is in exactly one. The share of class c is
-    size * n_c / N; what rounding down leaves over goes to the largest remainders, of equal ones to the smaller
+    size * n_c / N; what rounding down leaves over goes to the largest remainders, among equals to the smaller
     label.
 
     >>> train, validation = split(torch.tensor([0, 0, 0, 0, 1, 1]), 3)
