@@ -1,0 +1,29 @@
+"""Data sets as tensors, and the batches that training and evaluation take from them."""
+
+from calmix.data.batches import Batch, steps_per_epoch, test_batches, train_batches
+from calmix.data.catalogue import NAMES, Entry, default_root, download, inventory, load
+from calmix.data.clusters import Clusters, make_clusters
+from calmix.data.dataset import DataSet, Examples, Part
+from calmix.data.folder import ImageFiles, load_folder
+from calmix.data.validation import split
+
+__all__ = [
+    "NAMES",
+    "Batch",
+    "Clusters",
+    "DataSet",
+    "Entry",
+    "Examples",
+    "ImageFiles",
+    "Part",
+    "default_root",
+    "download",
+    "inventory",
+    "load",
+    "load_folder",
+    "make_clusters",
+    "split",
+    "steps_per_epoch",
+    "test_batches",
+    "train_batches",
+]
