@@ -35,7 +35,9 @@ def load_splits(recipe: Recipe, root: Path | None) -> Splits:
     train, validation, test = whole.train.take(rest), whole.train.take(held_out), whole.test
     if recipe.train_size:
         if recipe.train_size > len(train):
-            raise InputError(f"--train-size {recipe.train_size}: validation leaves {len(train)} images to train on")
+            raise InputError(
+                f"--train-size {recipe.train_size}: validation leaves {len(train)} images to train on"
+            )
         train = train.take(data.split(train.labels, recipe.train_size, seed=SPLIT_SEED)[1])
     if recipe.test_size and recipe.test_size < len(test):
         test = test.take(data.split(test.labels, recipe.test_size, seed=SPLIT_SEED)[1])
@@ -57,7 +59,9 @@ def build_network(recipe: Recipe, shape: Sequence[int], num_classes: int) -> nn.
     return models.resnet50(num_classes, **options)
 
 
-def build_ensemble(recipe: Recipe, shape: Sequence[int], num_classes: int, member: int | None = None) -> nn.Module:
+def build_ensemble(
+    recipe: Recipe, shape: Sequence[int], num_classes: int, member: int | None = None
+) -> nn.Module:
     """The ensemble in its first state; of a deep one, only `member` if it is given.
 
     Member k's weights depend on the run's seed and k alone.

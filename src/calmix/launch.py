@@ -78,9 +78,13 @@ def train(
         recipe = dataclasses.replace(recipe, shards=world)
     coupled = recipe.ensemble == "deep" and "camixup" in recipe.mixing and recipe.gap_of == "pool"
     if member is not None and (recipe.ensemble != "deep" or not 0 <= member < recipe.members):
-        raise InputError(f"--member {member}: a deep ensemble of {recipe.members} has members 0..{recipe.members - 1}")
+        raise InputError(
+            f"--member {member}: a deep ensemble of {recipe.members} has members 0..{recipe.members - 1}"
+        )
     if member is not None and coupled:
-        raise InputError("--member cannot train a member apart from the others with --gap-of pool, which asks them all")
+        raise InputError(
+            "--member cannot train a member apart from the others with --gap-of pool, which asks them all"
+        )
     run = run_folder.create(recipe, out)
     if run.trained:
         listener.note(f"{run.folder.name}: trained already")
@@ -118,7 +122,13 @@ def _train_members(
         save_seconds = 0.0 if coupled else 10.0
         streams = {
             k: train_stream(
-                run.recipe, splits, run.stream(k), member=k, fabric=fabric, listener=listener, save_seconds=save_seconds
+                run.recipe,
+                splits,
+                run.stream(k),
+                member=k,
+                fabric=fabric,
+                listener=listener,
+                save_seconds=save_seconds,
             )
             for k in members
         }
@@ -199,14 +209,22 @@ def _finish(run: Run, splits: Splits, listener: Listener) -> None:
 
 
 def _train_in_processes(
-    run: Run, root: Path | None, machine: Machine, members: list[int], jobs: int, coupled: bool, listener: Listener
+    run: Run,
+    root: Path | None,
+    machine: Machine,
+    members: list[int],
+    jobs: int,
+    coupled: bool,
+    listener: Listener,
 ) -> None:
     """Members dealt to `jobs` processes; if one fails, or the user stops, all end."""
     context = multiprocessing.get_context("spawn")
     events: Any = context.Queue()
     hands = [members[j::jobs] for j in range(jobs)]
     processes = [
-        context.Process(target=_work, args=(run, root, machine, hand, coupled, events, os.getpid()), daemon=True)
+        context.Process(
+            target=_work, args=(run, root, machine, hand, coupled, events, os.getpid()), daemon=True
+        )
         for hand in hands
     ]
     for process in processes:

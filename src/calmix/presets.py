@@ -73,7 +73,14 @@ LAPTOP_DATA: dict[str, dict[str, Any]] = {
     "folder": {"width": 32, "epochs": 20, "image_size": 64, "validation_size": 100, "pad": 0},
 }
 
-SMOKE = {"train_size": 120, "validation_size": 60, "test_size": 100, "epochs": 2, "batch_size": 40, "width": 8}
+SMOKE = {
+    "train_size": 120,
+    "validation_size": 60,
+    "test_size": 100,
+    "epochs": 2,
+    "batch_size": 40,
+    "width": 8,
+}
 SMOKE_MEMBERS = {"single": 1, "deep": 2, "batch": 2, "mc": 3}
 
 MIXING_ALPHA = {"regmixup": {"cifar100": 10.0, "": 20.0}}

@@ -64,7 +64,11 @@ class Display:
         # The first line comes after a while too: short work is told by its end alone.
         if step.done >= step.total or now - self.spoken.setdefault(step.name, now) >= self.every:
             self.spoken[step.name] = now
-            print(f"{step.name}: {100 * step.done / step.total:.0f} %  {step.text}".rstrip(), file=sys.stderr, flush=True)
+            print(
+                f"{step.name}: {100 * step.done / step.total:.0f} %  {step.text}".rstrip(),
+                file=sys.stderr,
+                flush=True,
+            )
 
     def note(self, text: str) -> None:
         if self.bars:

@@ -135,17 +135,23 @@ class Recipe:
         if self.ensemble == "mc" and self.dropout == 0:
             raise InputError("--ensemble mc needs --dropout above 0: without it all samples are alike")
         if self.ensemble == "single" and self.members != 1:
-            raise InputError(f"--ensemble single has one member, got --members {self.members}; did you mean deep?")
+            raise InputError(
+                f"--ensemble single has one member, got --members {self.members}; did you mean deep?"
+            )
         if self.consistency and self.transform != "augmix":
             raise InputError("--consistency compares AugMix views: add augmix to --augment")
         if self.batch_size % self.shards:
-            raise InputError(f"--batch-size {self.batch_size} does not divide into --shards {self.shards} pieces")
+            raise InputError(
+                f"--batch-size {self.batch_size} does not divide into --shards {self.shards} pieces"
+            )
 
     @property
     def augment(self) -> str:
         """The augmentation in words: parts joined with `+`, or `none`."""
         smoothing = f"label-smoothing-{self.smoothing:g}" if self.smoothing else "none"
-        pool = "-by-pool" if "camixup" in self.mixing and self.gap_of == "pool" and self.ensemble != "mc" else ""
+        pool = (
+            "-by-pool" if "camixup" in self.mixing and self.gap_of == "pool" and self.ensemble != "mc" else ""
+        )
         parts = [self.transform, self.mixing + pool, smoothing]
         return "+".join(part for part in parts if part != "none") or "none"
 

@@ -91,7 +91,11 @@ def find_runs(folders: list[Path]) -> list[Run]:
     for folder in folders:
         if not folder.is_dir():
             raise InputError(f"{folder}: no such folder")
-        inside = [folder] if (folder / "recipe.json").is_file() else sorted(p.parent for p in folder.glob("*/recipe.json"))
+        inside = (
+            [folder]
+            if (folder / "recipe.json").is_file()
+            else sorted(p.parent for p in folder.glob("*/recipe.json"))
+        )
         if not inside:
             raise InputError(f"{folder} holds no run (no recipe.json in it or one level below)")
         found |= {path.resolve(): open_run(path) for path in inside}
@@ -105,7 +109,9 @@ def lock(folder: Path, *, shared: bool = False) -> Iterator[None]:
         try:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(f"another process is at work on {folder}; wait for it or stop it first") from None
+            raise InputError(
+                f"another process is at work on {folder}; wait for it or stop it first"
+            ) from None
         yield
 
 

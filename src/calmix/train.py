@@ -76,7 +76,11 @@ def train_stream(
     def save() -> None:
         nonlocal saved
         if fabric.is_global_zero:
-            parts = {"model": model.state_dict(), "optimiser": optimiser.state_dict(), "mixer": mixer.state_dict()}
+            parts = {
+                "model": model.state_dict(),
+                "optimiser": optimiser.state_dict(),
+                "mixer": mixer.state_dict(),
+            }
             checkpoint.save(folder, parts | done)
         saved = time.monotonic()
 
@@ -113,7 +117,13 @@ def train_stream(
         done["seconds"] += time.monotonic() - clock
         line = {"member": member, "epoch": epoch + 1, "loss": done["loss"] / steps}
         line |= _line(logits, splits.validation.labels, mixer) | {"seconds": done["seconds"]}
-        done = {"epoch": epoch + 1, "step": 0, "loss": 0.0, "seconds": 0.0, "history": [*done["history"], line]}
+        done = {
+            "epoch": epoch + 1,
+            "step": 0,
+            "loss": 0.0,
+            "seconds": 0.0,
+            "history": [*done["history"], line],
+        }
         if epoch + 1 == recipe.epochs or time.monotonic() - saved > save_seconds:
             save()
             if fabric.is_global_zero:
@@ -130,7 +140,8 @@ def _steps(
     mine = range(fabric.global_rank * each, (fabric.global_rank + 1) * each)
     order = {"seed": recipe.seed, "epoch": epoch, "member": member, "start": start, "device": fabric.device}
     streams = [
-        data.train_batches(part, batch_size=recipe.batch_size, shard=s, shards=recipe.shards, **order) for s in mine
+        data.train_batches(part, batch_size=recipe.batch_size, shard=s, shards=recipe.shards, **order)
+        for s in mine
     ]
     for step, batches in enumerate(zip(*streams, strict=True), start=start):
         yield step, list(zip(mine, batches, strict=True))
@@ -163,7 +174,10 @@ def _gather(local: Tensor, fabric: Fabric, total: int) -> Tensor:
     """The logits of all processes' ranges, joined, on every process."""
     if fabric.world_size == 1:
         return local
-    sizes = [(r + 1) * total // fabric.world_size - r * total // fabric.world_size for r in range(fabric.world_size)]
+    sizes = [
+        (r + 1) * total // fabric.world_size - r * total // fabric.world_size
+        for r in range(fabric.world_size)
+    ]
     padded = torch.nn.functional.pad(local, (0, 0, 0, max(sizes) - local.shape[1])).to(fabric.device)
     everyone = fabric.all_gather(padded).cpu()
     return torch.cat([logits[:, :size] for logits, size in zip(everyone, sizes, strict=True)], dim=1)

@@ -34,7 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except KeyboardInterrupt:
-        print("calmix: stopped; what was finished is kept, the same command goes on from there", file=sys.stderr)
+        print(
+            "calmix: stopped; what was finished is kept, the same command goes on from there", file=sys.stderr
+        )
         sys.exit(130)
     except OSError as error:
         # A full disk, a folder that may not be written, a file that vanished: the user's to mend, not a defect.

@@ -62,11 +62,18 @@ def main(arguments: list[str]) -> None:
 def parse(arguments: list[str]) -> Train:
     """Two readings: the first finds which preset is meant, the second takes every option, the preset as default."""
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for name, default in (("dataset", "digits"), ("ensemble", "single"), ("augment", "none"), ("scale", "laptop")):
+    for name, default in (
+        ("dataset", "digits"),
+        ("ensemble", "single"),
+        ("augment", "none"),
+        ("scale", "laptop"),
+    ):
         first.add_argument(f"--{name}", default=default)
     first.add_argument("--paper-code", action="store_true")
     said, _ = first.parse_known_args(arguments)
     recipe = preset(said.dataset, said.ensemble, said.augment, scale=said.scale, paper_code=said.paper_code)
     default = Train(augment=said.augment, recipe=recipe)
-    chosen = tyro.cli(Train, args=arguments, default=default, prog="calmix train", config=(tyro.conf.FlagConversionOff,))
+    chosen = tyro.cli(
+        Train, args=arguments, default=default, prog="calmix train", config=(tyro.conf.FlagConversionOff,)
+    )
     return dataclasses.replace(chosen, recipe=dataclasses.replace(chosen.recipe))

@@ -1,0 +1,159 @@
+"""Predictions of a run -> numbers: every metric for members and pool, clean and corrupted.
+
+`summary.json` holds `clean` and, with corruptions, `corrupted[name][severity]`, each with `pool`, `members` and
+`diversity`; numbers stand plainly beside their `<name>_interval`. `cA` and `cECE` are the means over types and
+severities, in per cent like the paper's.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from calmix import data, metrics, run_folder
+from calmix.build import Splits, load_splits
+from calmix.calibrate import fit_temperature
+from calmix.corruptions import CORRUPTIONS, corrupt
+from calmix.data.corrupted import open_corrupted
+from calmix.errors import InputError
+from calmix.launch import load_model
+from calmix.predict import predict
+from calmix.predictions import Predictions, load_predictions, pool, save_predictions
+from calmix.progress import Listener, Step
+from calmix.run_folder import Run
+
+METRICS: dict[str, Callable[..., float]] = {
+    "accuracy": metrics.accuracy,
+    "nll": metrics.nll,
+    "brier": metrics.brier,
+    "ece": metrics.ece,
+    "ace": metrics.ace,
+    "sce": metrics.sce,
+    "tace": metrics.tace,
+    "dce": metrics.dce,
+    "skce": metrics.skce,
+    "gap": metrics.gap,
+}
+SEVERITIES = range(1, 6)
+CORRUPTION_SEED = 0  # like the official files, the corrupted test set is the same for every run
+
+
+def evaluate(
+    run: Run,
+    *,
+    listener: Listener,
+    root: Path | None = None,
+    corruptions: Iterable[str] = (),
+    corrupted_root: Path | None = None,
+    device: str = "cpu",
+) -> dict[str, Any]:
+    """Predict what is not predicted yet, judge all of it, and write `summary.json`.
+
+    Corrupted images come from `corrupted_root` where given (official or written by `calmix corrupt`), and are
+    otherwise made on the fly.
+    """
+    names = tuple(corruptions)
+    wanted = ["validation", "test", *(f"{name}-{severity}" for name in names for severity in SEVERITIES)]
+    missing = [what for what in wanted if not run.predictions(what).exists()]
+    if missing:
+        with run_folder.lock(run.folder):
+            _predict(run, missing, root, corrupted_root, listener, device)
+    return summarise(run, names, listener)
+
+
+def summarise(run: Run, names: tuple[str, ...], listener: Listener) -> dict[str, Any]:
+    """Numbers of the predictions in a run's folder; what an earlier call computed and still holds is kept."""
+    old = run_folder.read_json(run.summary) if run.summary.exists() else {}
+    clean = old.get("clean") or judge(load_predictions(run.predictions("test")), intervals=True)
+    summary = {"name": run.recipe.name, "recipe": run.recipe.fields(), "clean": clean}
+    summary["temperature"] = old.get("temperature") or _temperature(run, "test")
+    corrupted: dict[str, Any] = old.get("corrupted", {})
+    pairs = [(name, severity) for name in names for severity in SEVERITIES]
+    for done, (name, severity) in enumerate(pairs, start=1):
+        of_name = corrupted.setdefault(name, {})
+        if str(severity) not in of_name:
+            what = f"{name}-{severity}"
+            of_name[str(severity)] = judge(load_predictions(run.predictions(what)), intervals=False)
+            of_name[str(severity)]["temperature"] = _temperature(run, what)
+        listener.step(Step("judging", done, len(pairs)))
+    if corrupted:
+        rows = [row for of_name in corrupted.values() for row in of_name.values()]
+        summary["corrupted"] = corrupted
+        summary["cA"] = 100 * _mean(row["pool"]["accuracy"] for row in rows)
+        summary["cECE"] = 100 * _mean(row["pool"]["ece"] for row in rows)
+        summary["cECE_temperature"] = 100 * _mean(row["temperature"]["ece"] for row in rows)
+    run_folder.write_json(run.summary, summary)
+    return summary
+
+
+def judge(predictions: Predictions, *, intervals: bool) -> dict[str, Any]:
+    """Every metric of the pool, a few of each member, and how far the members differ."""
+    labels = predictions.labels
+    pooled = pool(predictions.logits)
+    of_pool: dict[str, Any] = {}
+    for name, metric in METRICS.items():
+        of_pool[name] = metric(pooled, labels)
+        if intervals:
+            found = metrics.bootstrap(metric, pooled, labels)
+            of_pool[f"{name}_interval"] = [found.low, found.high]
+    few = ("accuracy", "nll", "brier", "ece", "gap")
+    members = [
+        {name: METRICS[name](logits.softmax(-1), labels) for name in few} for logits in predictions.logits
+    ]
+    judged: dict[str, Any] = {"examples": len(labels), "pool": of_pool, "members": members}
+    if len(members) > 1:
+        spread = metrics.diversity(predictions.logits)
+        judged["diversity"] = {"disagreement": spread.disagreement, "kl": spread.kl, "cosine": spread.cosine}
+    return judged
+
+
+def _temperature(run: Run, what: str) -> dict[str, float]:
+    """The pool's temperature, fitted on validation data, and what it makes of `what`."""
+    validation, given = (load_predictions(run.predictions(name)) for name in ("validation", what))
+    fitted = fit_temperature(validation.logits, validation.labels, order="pool")
+    probs = fitted.apply(given.logits)
+    numbers = {name: METRICS[name](probs, given.labels) for name in ("accuracy", "nll", "ece", "dce", "gap")}
+    return {"temperature": float(fitted.temperature), **numbers}
+
+
+def _predict(
+    run: Run,
+    missing: list[str],
+    root: Path | None,
+    corrupted_root: Path | None,
+    listener: Listener,
+    device: str,
+) -> None:
+    splits = load_splits(run.recipe, root)
+    model = load_model(run, splits).to(device)
+    size = min(run.recipe.corruption_size or len(splits.test), len(splits.test))
+    for done, what in enumerate(missing, start=1):
+        part = splits.validation if what == "validation" else splits.test
+        if what not in ("validation", "test"):
+            name, severity = what.rsplit("-", 1)
+            part = corrupted_part(splits, size, name, int(severity), corrupted_root)
+        logits = predict(model, part, seed=run.recipe.seed, device=device)
+        save_predictions(run.predictions(what), logits, part.labels)
+        listener.step(Step("predicting", done, len(missing), what))
+
+
+def corrupted_part(splits: Splits, size: int, name: str, severity: int, folder: Path | None) -> data.Part:
+    """The first `size` test images under a corruption, read from `folder` or made here."""
+    test = splits.test
+    if not isinstance(test, data.Part) or test.inputs.dtype != torch.uint8:
+        raise InputError("corruptions are for images in memory; corrupt an image folder with `calmix corrupt` first")
+    labels = test.labels[:size]
+    if folder is not None:
+        images = torch.from_numpy(open_corrupted(folder, name, severity)[:size].copy())
+        return data.Part(images, labels)
+    clean = test.inputs[:size].contiguous()
+    return data.Part(corrupt(clean, name, severity, seed=CORRUPTION_SEED), labels)
+
+
+def _mean(values: Iterable[float]) -> float:
+    held = list(values)
+    return sum(held) / len(held)
+
+
+__all__ = ["CORRUPTIONS", "METRICS", "evaluate", "judge", "summarise"]
