@@ -1,0 +1,90 @@
+"""Digital: contrast, elastic transform, pixelate, JPEG."""
+
+import functools
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+from scipy import ndimage
+
+from calmix.corruptions.draws import Draws
+from calmix.corruptions.pixels import Images, truncate, truncate_single
+
+
+def contrast(images: Images, factor: float) -> Images:
+    """(x - mean) factor + mean, with the mean of each channel of each image."""
+    count = images.shape[1] * images.shape[2]
+    means = images.sum(axis=(1, 2), keepdims=True, dtype=np.int64) / (255 * count)
+    return truncate(((images / 255 - means) * factor + means) * 255)
+
+
+def elastic_transform(images: Images, draws: Draws, amplitude: float, sigma: float, jitter: float) -> Images:
+    """A random affine map, then every pixel pulled by a smooth random field."""
+    _, height, width, _ = images.shape
+    maps = _affine_maps(draws.uniform(-jitter, jitter, 3, 2), height, width)
+    bent = np.stack(
+        [
+            cv2.warpAffine(image, matrix, (width, height), borderMode=cv2.BORDER_REFLECT_101)
+            for image, matrix in zip(images.astype(np.float32), maps, strict=True)
+        ]
+    ).reshape(images.shape)
+    if amplitude:
+        pull = draws.uniform(-amplitude, amplitude, 2, height, width)
+        pull = _smoothing(height, sigma) @ pull @ _smoothing(width, sigma).T
+        to_x = pull[:, 0] + np.arange(width, dtype=np.float32)
+        to_y = pull[:, 1] + np.arange(height, dtype=np.float32)[:, None]
+        bent = np.stack(
+            [
+                cv2.remap(image, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT)
+                for image, x, y in zip(bent, to_x, to_y, strict=True)
+            ]
+        ).reshape(images.shape)
+    return truncate_single(bent)
+
+
+def _affine_maps(shifts: npt.NDArray[np.float32], height: int, width: int) -> npt.NDArray[np.float64]:
+    """(N, 2, 3): the maps that move three corners of a square in the middle by `shifts` (N, 3, 2)."""
+    centre = np.array([width // 2, height // 2])
+    third = min(height, width) // 3
+    corners = centre + third * np.array([[1, 1], [1, -1], [-1, -1]])
+    inverse = np.linalg.inv(np.column_stack([corners, np.ones(3)]))
+    return np.swapaxes(inverse @ (corners + shifts), 1, 2)
+
+
+@functools.lru_cache(maxsize=8)
+def _smoothing(length: int, sigma: float) -> npt.NDArray[np.float32]:
+    """A Gaussian over a line as a matrix; edges mirrored, cut at three sigma."""
+    line = ndimage.gaussian_filter1d(np.eye(length), sigma, axis=0, mode="reflect", truncate=3)
+    return line.astype(np.float32)  # type: ignore[no-any-return]
+
+
+def pixelate(images: Images, factor: float) -> Images:
+    """Fewer pixels, each the mean of those it covers, and back.
+
+    Pillow resizes across and then down, one line at a time, so all images of a batch lie side by side in one picture.
+    """
+    count, height, width, channels = images.shape
+    across, down = int(width * factor), int(height * factor)
+    tall = _resize(images.reshape(count * height, width, channels), count * height, across)
+    wide = tall.reshape(count, height, across, channels).swapaxes(0, 1).reshape(height, count * across, channels)
+    wide = _resize(_resize(wide, down, count * across), height, count * across)
+    tall = wide.reshape(height, count, across, channels).swapaxes(0, 1).reshape(count * height, across, channels)
+    return _resize(tall, count * height, width).reshape(images.shape)
+
+
+def _resize(picture: Images, height: int, width: int) -> Images:
+    resized = Image.fromarray(picture.squeeze(-1) if picture.shape[-1] == 1 else picture).resize(
+        (width, height), Image.Resampling.BOX
+    )
+    return np.asarray(resized).reshape(height, width, -1)
+
+
+def jpeg_compression(images: Images, quality: float) -> Images:
+    """Written as JPEG and read again, with half the resolution for colour."""
+    flags = [cv2.IMWRITE_JPEG_QUALITY, int(quality)]
+    out = np.empty_like(images)
+    for image, back in zip(images[..., ::-1], out[..., ::-1], strict=True):
+        data = cv2.imencode(".jpg", image, flags)[1]
+        back[:] = cv2.imdecode(data, cv2.IMREAD_UNCHANGED).reshape(back.shape)
+    return out

@@ -1,0 +1,123 @@
+"""Textures of frost: the benchmark's photographs where this machine has them, and a procedural stand-in elsewhere.
+
+Nobody has said who took the photographs, so calmix does not carry them. It reads them from a folder that
+is given or named by CALMIX_FROST, or from an installed `imagecorruptions`, which it does not import.
+"""
+
+import functools
+import hashlib
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+from scipy import fft
+
+from calmix.corruptions.draws import Draws
+from calmix.corruptions.pixels import Images
+from calmix.errors import InputError
+
+# File and beginning of its SHA-256; frost2 and frost3 show the same picture, which therefore counts twice.
+PHOTOGRAPHS = {
+    "frost1.png": "ff9f9078",
+    "frost2.png": "fe211a89",
+    "frost3.png": "2d0d50b4",
+    "frost4.jpg": "3f8b91ca",
+    "frost5.jpg": "5fc6a19d",
+}
+# Of each photograph, at a fifth of its size and at full size: mean colour, standard deviation of the mean between
+# pieces and of the values within one, and the exponent of the power spectrum, 1 / f^exponent.
+_SMALL = (
+    ((79, 149, 165), 12.6, 15.7, 1.23),
+    ((199, 203, 213), 8.5, 17.9, 0.82),
+    ((199, 203, 213), 8.5, 17.9, 0.82),
+    ((144, 158, 171), 9.1, 26.2, 0.42),
+    ((103, 114, 126), 16.2, 34.1, 1.10),
+)
+_FULL = (
+    ((77, 147, 163), 8.4, 17.1, 1.58),
+    ((198, 202, 211), 6.7, 20.3, 1.96),
+    ((198, 202, 211), 6.7, 20.3, 1.96),
+    ((147, 161, 174), 6.3, 26.3, 1.55),
+    ((102, 113, 125), 12.5, 35.4, 1.86),
+)
+
+
+def frost_source(folder: str | os.PathLike[str] | None = None) -> str:
+    """Where the frost comes from: `photographs in <folder>` or `procedural texture`."""
+    found = _find(folder)
+    return "procedural texture" if found is None else f"photographs in {found}"
+
+
+def frost_crops(
+    draws: Draws, height: int, width: int, scale: float, folder: str | os.PathLike[str] | None
+) -> npt.NDArray[Any]:
+    """A random piece of a random texture for each image: (N, height, width, 3)."""
+    which = draws.integers(0, len(PHOTOGRAPHS))
+    found = _find(folder)
+    if found is None:
+        return _procedural(draws, which, height, width, scale)
+    places = draws.uniform(0, 1, 2)
+    crops = np.empty((len(which), height, width, 3), np.uint8)
+    for crop, index, (down, right) in zip(crops, which, places, strict=True):
+        texture = _texture(found, int(index), scale, height, width)
+        top = int(down * (texture.shape[0] - height))
+        left = int(right * (texture.shape[1] - width))
+        crop[:] = texture[top : top + height, left : left + width]
+    return crops
+
+
+def _procedural(
+    draws: Draws, which: npt.NDArray[Any], height: int, width: int, scale: float
+) -> npt.NDArray[np.float32]:
+    """Colour, contrast and spectrum of the photographs, but not their needles."""
+    table = _SMALL if scale < 0.5 else _FULL
+    colour, between, within, slope = (np.array(column, np.float32)[which] for column in zip(*table, strict=True))
+    shape = (-1, 1, 1)
+    frequency = np.hypot(fft.fftfreq(height)[:, None], fft.rfftfreq(width)).astype(np.float32)
+    frequency[0, 0] = np.inf
+    spectrum = fft.rfft2(draws.normal(0, 1, height, width)) * frequency ** (-slope.reshape(shape) / 2)
+    field = fft.irfft2(spectrum, s=(height, width))
+    field *= (within / field.std(axis=(1, 2))).reshape(shape)
+    field += (between * draws.normal(0, 1)).reshape(shape)
+    return np.clip(colour[:, None, None] + field[..., None], 0, 255)  # type: ignore[no-any-return]
+
+
+def _find(folder: str | os.PathLike[str] | None) -> Path | None:
+    folder = folder or os.environ.get("CALMIX_FROST")
+    if folder:
+        _check(Path(folder))
+        return Path(folder)
+    spec = importlib.util.find_spec("imagecorruptions")
+    for place in (spec and spec.submodule_search_locations) or ():
+        if all((Path(place) / "frost" / name).exists() for name in PHOTOGRAPHS):
+            return Path(place) / "frost"
+    return None
+
+
+@functools.cache
+def _check(folder: Path) -> None:
+    for name, digest in PHOTOGRAPHS.items():
+        path = folder / name
+        if not path.is_file():
+            raise InputError(f"{path} is missing; a folder of frost photographs holds {', '.join(PHOTOGRAPHS)}")
+        found = hashlib.sha256(path.read_bytes()).hexdigest()[: len(digest)]
+        if found != digest:
+            raise InputError(
+                f"{path} is not the benchmark's photograph: its SHA-256 begins with {found}, not {digest}; "
+                "copy it again"
+            )
+
+
+@functools.lru_cache(maxsize=16)
+def _texture(folder: Path, index: int, scale: float, height: int, width: int) -> Images:
+    """One photograph at `scale`, or larger where it would not cover the image."""
+    picture = cv2.imread(str(folder / list(PHOTOGRAPHS)[index]))
+    assert picture is not None
+    scale = max(scale, (height + 1) / picture.shape[0], (width + 1) / picture.shape[1])
+    if scale != 1:
+        picture = cv2.resize(picture, (0, 0), fx=scale, fy=scale)
+    return np.ascontiguousarray(picture[..., ::-1])
