@@ -1,5 +1,6 @@
 """From a recipe to things: data, networks, and the augmentation of a batch."""
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,19 +19,19 @@ SPLIT_SEED = 0  # the split belongs to the data: all methods and seeds train on 
 
 @dataclass(frozen=True)
 class Splits:
-    """The parts of a data set that a run uses."""
+    """The parts of a data set that a run uses; `test_index` are positions in the whole test set."""
 
     train: data.Examples
     validation: data.Examples
     test: data.Examples
+    test_index: Tensor
     classes: tuple[str, ...]
     group_names: tuple[str, ...] | None
 
 
 def load_splits(recipe: Recipe, root: Path | None) -> Splits:
     """The run's training, validation and test images; what is held out is the same for every method."""
-    size = {"size": recipe.image_size} if recipe.dataset == "folder" else {}
-    whole = data.load(recipe.dataset, root, **size)
+    whole = data.load(recipe.dataset, root)
     rest, held_out = data.split(whole.train.labels, recipe.validation_size, seed=SPLIT_SEED)
     train, validation, test = whole.train.take(rest), whole.train.take(held_out), whole.test
     if recipe.train_size:
@@ -38,10 +39,21 @@ def load_splits(recipe: Recipe, root: Path | None) -> Splits:
             raise InputError(
                 f"--train-size {recipe.train_size}: validation leaves {len(train)} images to train on"
             )
-        train = train.take(data.split(train.labels, recipe.train_size, seed=SPLIT_SEED)[1])
-    if recipe.test_size and recipe.test_size < len(test):
-        test = test.take(data.split(test.labels, recipe.test_size, seed=SPLIT_SEED)[1])
-    return Splits(train, validation, test, whole.classes, whole.group_names)
+        train = train.take(subset(train.labels, recipe.train_size))
+    kept = subset(test.labels, recipe.test_size)
+    parts = [_sized(part, recipe.image_size) for part in (train, validation, test.take(kept))]
+    return Splits(*parts, test_index=kept, classes=whole.classes, group_names=whole.group_names)
+
+
+def subset(labels: Tensor, size: int) -> Tensor:
+    """Positions of `size` examples, evenly over the classes; of all where size is 0 or more than there are."""
+    if 0 < size < len(labels):
+        return data.split(labels, size, seed=SPLIT_SEED)[1]
+    return torch.arange(len(labels))
+
+
+def _sized(part: data.Examples, size: int) -> data.Examples:
+    return dataclasses.replace(part, size=size) if isinstance(part, data.ImageFiles) else part
 
 
 def build_network(recipe: Recipe, shape: Sequence[int], num_classes: int) -> nn.Module:
@@ -91,9 +103,9 @@ def build_mixer(recipe: Recipe, splits: Splits) -> nn.Module:
     """Who is mixed, and how. A deep ensemble has a mixer for each member, which sees that member alone."""
     members = recipe.members if recipe.ensemble == "batch" else 1
     num_classes = len(splits.classes)
-    pairs: dict[str, Any] = {"alpha": recipe.alpha, "partner": recipe.partner}
     if recipe.mixing == "none":
         return augment.Unmixed(num_classes)
+    pairs: dict[str, Any] = {"alpha": recipe.alpha, "partner": recipe.partner}
     if recipe.mixing == "forgetting":
         return augment.ForgettingMixup(
             num_classes, len(splits.train), members, rule=recipe.forgetting_rule, **pairs
@@ -116,7 +128,8 @@ def build_mixer(recipe: Recipe, splits: Splits) -> nn.Module:
 
 
 class Augmentation:
-    """A training batch as the network sees it: crop and flip, then AugMix, then mixing, then softer labels."""
+    """A training batch as the network sees it: crop and flip, then AugMix, then mixing, then softer
+    labels."""
 
     def __init__(self, recipe: Recipe, mixer: nn.Module, member: int) -> None:
         self.recipe = recipe
@@ -126,7 +139,8 @@ class Augmentation:
         self.augmix = None if recipe.transform == "none" or clean else augmix
 
     def views(self, batch: data.Batch, generator: torch.Generator) -> list[augment.Batch]:
-        """One view of every image; with a consistency term the clean one and two AugMix views of the same pairs."""
+        """One view of every image; with a consistency term the clean one and two AugMix views of the same
+        pairs."""
         recipe = self.recipe
         images = batch.inputs
         if recipe.pad or recipe.flip:

@@ -1,22 +1,19 @@
 """Predictions of a run -> numbers: every metric for members and pool, clean and corrupted.
 
-`summary.json` holds `clean` and, with corruptions, `corrupted[name][severity]`, each with `pool`, `members` and
-`diversity`; numbers stand plainly beside their `<name>_interval`. `cA` and `cECE` are the means over types and
-severities, in per cent like the paper's.
+`summary.json` holds `clean` and, with corruptions, `corrupted[name][severity]`, each with `pool`, `members`
+and `diversity`; numbers stand plainly beside their `<name>_interval`. `cA` and `cECE` are the means over
+types and severities, in per cent like the paper's.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from calmix import data, metrics, run_folder
-from calmix.build import Splits, load_splits
+from calmix.build import Splits, load_splits, subset
 from calmix.calibrate import fit_temperature
-from calmix.corruptions import CORRUPTIONS, corrupt
-from calmix.data.corrupted import open_corrupted
-from calmix.errors import InputError
+from calmix.data.corrupted import Corrupted, read_corrupted
 from calmix.launch import load_model
 from calmix.predict import predict
 from calmix.predictions import Predictions, load_predictions, pool, save_predictions
@@ -66,7 +63,7 @@ def summarise(run: Run, names: tuple[str, ...], listener: Listener) -> dict[str,
     """Numbers of the predictions in a run's folder; what an earlier call computed and still holds is kept."""
     old = run_folder.read_json(run.summary) if run.summary.exists() else {}
     clean = old.get("clean") or judge(load_predictions(run.predictions("test")), intervals=True)
-    summary = {"name": run.recipe.name, "recipe": run.recipe.fields(), "clean": clean}
+    summary = {"name": run.recipe.name, "recipe": dataclasses.asdict(run.recipe), "clean": clean}
     summary["temperature"] = old.get("temperature") or _temperature(run, "test")
     corrupted: dict[str, Any] = old.get("corrupted", {})
     pairs = [(name, severity) for name in names for severity in SEVERITIES]
@@ -127,33 +124,25 @@ def _predict(
 ) -> None:
     splits = load_splits(run.recipe, root)
     model = load_model(run, splits).to(device)
-    size = min(run.recipe.corruption_size or len(splits.test), len(splits.test))
     for done, what in enumerate(missing, start=1):
-        part = splits.validation if what == "validation" else splits.test
+        part: data.Examples = splits.validation if what == "validation" else splits.test
         if what not in ("validation", "test"):
             name, severity = what.rsplit("-", 1)
-            part = corrupted_part(splits, size, name, int(severity), corrupted_root)
+            part = _corrupted(run, splits, name, int(severity), corrupted_root)
         logits = predict(model, part, seed=run.recipe.seed, device=device)
         save_predictions(run.predictions(what), logits, part.labels)
         listener.step(Step("predicting", done, len(missing), what))
 
 
-def corrupted_part(splits: Splits, size: int, name: str, severity: int, folder: Path | None) -> data.Part:
-    """The first `size` test images under a corruption, read from `folder` or made here."""
-    test = splits.test
-    if not isinstance(test, data.Part) or test.inputs.dtype != torch.uint8:
-        raise InputError("corruptions are for images in memory; corrupt an image folder with `calmix corrupt` first")
-    labels = test.labels[:size]
+def _corrupted(run: Run, splits: Splits, name: str, severity: int, folder: Path | None) -> data.Examples:
+    """The run's test images, or a subset of them, under a corruption: read from `folder` or made as needed."""
+    kept = subset(splits.test.labels, run.recipe.corruption_size)
     if folder is not None:
-        images = torch.from_numpy(open_corrupted(folder, name, severity)[:size].copy())
-        return data.Part(images, labels)
-    clean = test.inputs[:size].contiguous()
-    return data.Part(corrupt(clean, name, severity, seed=CORRUPTION_SEED), labels)
+        return read_corrupted(folder, name, severity, splits.test_index[kept], splits.test.labels[kept])
+    return Corrupted(splits.test.take(kept), name, severity, seed=CORRUPTION_SEED)
 
 
 def _mean(values: Iterable[float]) -> float:
     held = list(values)
     return sum(held) / len(held)
 
-
-__all__ = ["CORRUPTIONS", "METRICS", "evaluate", "judge", "summarise"]

@@ -1,4 +1,5 @@
-"""Runs: the streams of a recipe in one process, in several, or over many devices; then the finished ensemble."""
+"""Runs: the streams of a recipe in one process, in several, or over many devices; then the finished
+ensemble."""
 
 import contextlib
 import dataclasses
@@ -69,8 +70,8 @@ def train(
 ) -> Run:
     """Train what is missing of a run and return its folder; a finished run returns at once.
 
-    Members of a deep ensemble come out the same bit for bit, together, in `jobs` processes, or one by one with
-    `member`; the last to finish writes the ensemble.
+    Members of a deep ensemble come out the same bit for bit, together, in `jobs` processes, or one by one
+    with `member`; the last to finish writes the ensemble.
     """
     machine = machine or Machine()
     world = machine.devices * machine.nodes
@@ -143,7 +144,8 @@ def _train_members(
 
 
 def _train_coupled(run: Run, streams: dict[int, Any]) -> None:
-    """Every epoch waits for the validation logits of all members, which meet in files: here or in other processes."""
+    """Every epoch waits for the validation logits of all members, which meet in files: here or in other
+    processes."""
     waiting = {k: said for k, stream in streams.items() if (said := next(stream, None))}
     for k, (epoch, logits) in waiting.items():
         _publish(run, k, epoch, logits)
@@ -198,7 +200,8 @@ def _finish(run: Run, splits: Splits, listener: Listener) -> None:
         if (record := getattr(mixer, "history", None)) is not None:
             mixed.append(record)
     if mixed:
-        # (epochs, members, groups): epoch e's row is what was decided after it, so the first epoch mixed nothing.
+        # (epochs, members, groups): epoch e's row is what was decided after it, so the first epoch mixed
+        # nothing.
         run_folder.write_json(run.mixed, torch.cat(mixed, dim=1).int().tolist())
     with files.replacing(run.metrics) as file:
         file.write(("\n".join(history) + "\n").encode())

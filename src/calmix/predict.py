@@ -23,8 +23,8 @@ def predict(
 ) -> Tensor:
     """Logits (M, N, C) on the CPU in float32, of one of `shards` contiguous ranges of the part.
 
-    The model is put into eval mode and left as it was. The draws of MC-dropout depend on `seed` and on the place
-    of a batch, so the same call gives the same logits.
+    The model is put into eval mode and left as it was. The draws of MC-dropout depend on `seed` and on the
+    place of a batch, so the same call gives the same logits.
     """
     training = model.training
     model.eval()

@@ -1,10 +1,9 @@
 """The paper's hyper-parameters, and the same recipes shrunk to a laptop and to a smoke test.
 
-Read each table as the paper's: a row for each ensemble, a column for each quantity. What the authors' scripts did
-otherwise stands in `paper_code`.
+Read each table as the paper's: a row for each ensemble, a column for each quantity. What the authors'
+scripts did otherwise stands in `paper_code`.
 """
 
-import dataclasses
 from typing import Any
 
 from calmix import data
@@ -15,8 +14,8 @@ SCALES = ("paper", "laptop", "smoke")
 CIFAR_NORMAL = {"mean": (0.4914, 0.4822, 0.4465), "std": (0.2470, 0.2435, 0.2616)}
 IMAGENET_NORMAL = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
 
-# What a data set asks for at every scale. Digits are never flipped and shifted by a pixel at most; an image folder
-# is cropped and flipped where it is decoded.
+# What a data set asks for at every scale. Digits are never flipped and shifted by a pixel at most; an image
+# folder is cropped and flipped where it is decoded.
 DATA: dict[str, dict[str, Any]] = {
     "cifar10": {**CIFAR_NORMAL, "pad": 4, "flip": True, "validation_size": 2500},
     "cifar100": {**CIFAR_NORMAL, "pad": 4, "flip": True, "validation_size": 2500},
@@ -27,8 +26,8 @@ DATA: dict[str, dict[str, Any]] = {
     "folder": {**IMAGENET_NORMAL, "pad": 0, "flip": False, "validation_size": 25000},
 }
 
-# Keras adds l2 * |w|^2 to the loss, whose gradient is 2 * l2 * w: torch's weight_decay is twice the l2 printed.
-#                  network, members
+# Keras adds l2 * |w|^2 to the loss, whose gradient is 2 * l2 * w: torch's weight_decay is twice the l2
+# printed.
 CIFAR_NETWORK = {"network": "wide_resnet", "depth": 28, "width": 10, "batch_size": 128, "learning_rate": 0.1}
 CIFAR_200 = {"epochs": 200, "decay_epochs": (60, 120, 160), "decay_ratio": 0.2}
 CIFAR_250 = {"epochs": 250, "decay_epochs": (80, 160, 200), "decay_ratio": 0.1}
@@ -59,17 +58,24 @@ IMAGENET_ENSEMBLE: dict[str, dict[str, Any]] = {
     "batch": {"members": 4},
 }
 
-# The paper's toy: three-layer perceptrons on five clusters. Small enough to be the same at paper and laptop scale.
+# The paper's toy: three-layer perceptrons on five clusters. Small enough to be the same at paper and laptop
+# scale.
 CLUSTERS = {"network": "mlp", "width": 64, "epochs": 200, "batch_size": 50, "learning_rate": 0.05}
 
 # Minutes on two cores: networks that fit their few training images, as the paper's fit theirs.
-LAPTOP = {"network": "small_resnet", "schedule": "one-cycle", "warmup_epochs": 0.0, "decay_epochs": ()}
+LAPTOP = {
+    "network": "small_resnet",
+    "schedule": "one-cycle",
+    "warmup_epochs": 0.0,
+    "decay_epochs": (),
+    "corruption_size": 1000,
+}
 LAPTOP_DATA: dict[str, dict[str, Any]] = {
     "cifar10": {"train_size": 4000, "width": 16, "epochs": 60},
     "cifar100": {"train_size": 10000, "width": 32, "epochs": 40},
     "fashion-mnist": {"train_size": 4000, "width": 16, "epochs": 40},
     "mnist": {"train_size": 4000, "width": 16, "epochs": 20},
-    "digits": {"width": 16, "epochs": 60, "batch_size": 64},
+    "digits": {"width": 16, "epochs": 60, "batch_size": 64, "corruption_size": 0},
     "folder": {"width": 32, "epochs": 20, "image_size": 64, "validation_size": 100, "pad": 0},
 }
 
@@ -77,6 +83,7 @@ SMOKE = {
     "train_size": 120,
     "validation_size": 60,
     "test_size": 100,
+    "corruption_size": 50,
     "epochs": 2,
     "batch_size": 40,
     "width": 8,
@@ -153,7 +160,3 @@ def _paper_code(dataset: str, ensemble: str, fields: dict[str, Any]) -> dict[str
         changed |= {"batch_size": PAPER_CODE_LARGE_BATCH, "learning_rate": fields["learning_rate"] * larger}
     return changed
 
-
-def override(recipe: Recipe, **fields: Any) -> Recipe:
-    """The recipe with some fields changed, checked again."""
-    return dataclasses.replace(recipe, **fields)

@@ -30,7 +30,8 @@ class Listener(Protocol):
 
 
 class Display:
-    """Bars where standard error is a terminal; otherwise a line every few seconds and one at the end of each work.
+    """Bars where standard error is a terminal; otherwise a line every few seconds and one at the end of
+    each work.
 
     Standard output is left to results.
     """

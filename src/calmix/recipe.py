@@ -21,7 +21,8 @@ PAPER_NAMES = {"augmixup": "augmix+mixup", "augcamixup": "augmix+camixup"}
 
 @dataclass(frozen=True)
 class Recipe:
-    """One run. Every field has a value: what is not said on the command line comes from the scale's preset."""
+    """One run. Every field has a value: what is not said on the command line comes from the scale's
+    preset."""
 
     dataset: str = "digits"
     """Data set: digits, clusters, cifar10, cifar100, fashion-mnist, mnist, folder."""
@@ -35,6 +36,8 @@ class Recipe:
     """Images split off the training set, evenly over the classes, to decide who is mixed and to calibrate."""
     test_size: int = 0
     """Test images used; 0 means all."""
+    corruption_size: int = 0
+    """Test images used under each corruption, drawn evenly over the classes; 0 means all."""
     image_size: int = 224
     """Side of the crops of an image folder; other data sets have their own."""
 
@@ -124,7 +127,7 @@ class Recipe:
         one_of("schedule", self.schedule, SCHEDULES)
         for name in ("epochs", "batch_size", "members", "width", "shards", "image_size"):
             at_least(name, getattr(self, name), 1)
-        for name in ("train_size", "test_size", "validation_size", "pad", "warmup_epochs", "consistency"):
+        for name in ("train_size", "test_size", "corruption_size", "validation_size", "pad", "warmup_epochs", "consistency"):
             at_least(name, getattr(self, name), 0)
         for name in ("learning_rate", "alpha", "severity", "augmix_alpha"):
             if not getattr(self, name) > 0:
@@ -162,7 +165,7 @@ class Recipe:
         return f"{self.dataset}-{self.ensemble}-{self.augment}-seed{self.seed}-{digest}"
 
     def to_json(self) -> str:
-        return json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True)
+        return json.dumps(dataclasses.asdict(self), indent=2)
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Recipe":

@@ -104,7 +104,8 @@ def find_runs(folders: list[Path]) -> list[Run]:
 
 @contextlib.contextmanager
 def lock(folder: Path, *, shared: bool = False) -> Iterator[None]:
-    """Hold `folder` while the block runs, or say at once that another process does. A dead holder holds nothing."""
+    """Hold `folder` while the block runs, or say at once that another process does. A dead holder holds
+    nothing."""
     with open(folder / ".lock", "a") as file:
         try:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)

@@ -1,13 +1,13 @@
 """The training loop: one stream of steps, the same for every ensemble and augmentation.
 
 A single network, a BatchEnsemble and MC-dropout are one stream; a deep ensemble is one for each member, and
-`calmix.launch` runs them. All random draws are keyed by (seed, member, epoch, step), so that a resumed stream makes
-them again and needs no saved random state.
+`calmix.launch` runs them. All random draws are keyed by (seed, member, epoch, step), so that a resumed
+stream makes them again and needs no saved random state.
 """
 
 import json
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +51,8 @@ def train_stream(
 ) -> Generator[tuple[int, Tensor], Tensor, None]:
     """Train stream `member` in `folder`, from its checkpoint if there is one.
 
-    After every epoch it yields (epoch, its validation logits) and is sent the logits (any M, N, C) by which the
-    mixer decides who is mixed next: its own, or for `gap_of="pool"` in a deep ensemble everybody's.
+    After every epoch it yields (epoch, its validation logits) and is sent the logits (any M, N, C) by which
+    the mixer decides who is mixed next: its own, or for `gap_of="pool"` in a deep ensemble everybody's.
     """
     name = f"member {member}" if recipe.ensemble == "deep" else "training"
     model = build_ensemble(recipe, splits.train.shape, len(splits.classes), member)
@@ -159,15 +159,23 @@ def _loss(
     """The loss of a step, and what an observing mixer needs: logits, labels and positions of its rows."""
     draws = [seeds.generator(recipe.seed, "draws", member, epoch, step, s) for s, _ in shards]
     views = [augmentation.views(batch, g) for (_, batch), g in zip(shards, draws, strict=True)]
-    joined = [augment.join(pieces) for pieces in zip(*views, strict=True)]
+    joined = [_join(pieces) for pieces in zip(*views, strict=True)]
     inputs = torch.cat([view.inputs for view in joined], dim=1)
     logits = network(inputs, per_member=True).unflatten(1, (len(joined), -1)).transpose(0, 1)
-    loss = augment.reduce(augment.cross_entropy(logits[0], joined[0].targets), joined[0].weights)
-    if recipe.consistency:
-        loss = loss + recipe.consistency * augment.jensen_shannon(logits).mean()
     labels = torch.cat([batch.labels for _, batch in shards])
     index = torch.cat([batch.index for _, batch in shards])
+    losses = augment.cross_entropy(logits[0], joined[0].targets)
+    loss = (joined[0].weights * losses).sum(1).mean() / len(labels)
+    if recipe.consistency:
+        loss = loss + recipe.consistency * augment.jensen_shannon(logits).mean()
     return loss, logits[0], labels, index
+
+
+def _join(pieces: Sequence[augment.Batch]) -> augment.Batch:
+    """The rows of a batch's pieces, side by side."""
+    fields = ("inputs", "targets", "weights")
+    inputs, targets, weights = (torch.cat([getattr(p, name) for p in pieces], dim=1) for name in fields)
+    return augment.Batch(inputs, targets, weights)
 
 
 def _gather(local: Tensor, fabric: Fabric, total: int) -> Tensor:
@@ -204,6 +212,6 @@ def _news(line: dict[str, Any], recipe: Recipe, steps: int) -> str:
 
 def _diverged(name: str, value: float, epoch: int, step: int, rate: float) -> str:
     return (
-        f"{name}: the loss is {value} at epoch {epoch + 1}, step {step}, learning rate {rate:.4g}. Try a lower "
-        "--learning-rate or a longer --warmup-epochs; the last good checkpoint is kept."
+        f"{name}: the loss is {value} at epoch {epoch + 1}, step {step}, learning rate {rate:.4g}. Try a "
+        "lower --learning-rate or a longer --warmup-epochs; the last good checkpoint is kept."
     )

@@ -39,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         sys.exit(130)
     except OSError as error:
-        # A full disk, a folder that may not be written, a file that vanished: the user's to mend, not a defect.
+        # A full disk, a folder that may not be written, a file that vanished: the user's to mend, not a
+        # defect.
         where = f"{error.filename}: " if error.filename else ""
         print(f"calmix: {where}{error.strerror or error}", file=sys.stderr)
         sys.exit(2)

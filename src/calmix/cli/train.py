@@ -23,8 +23,8 @@ class Train:
 
     Example: calmix train --dataset digits --ensemble deep --augment camixup --epochs 6 --seed 0 --out runs
 
-    The defaults shown are those of the choices given with --help. The run's folder is named by its recipe: the same
-    command again resumes an interrupted run and returns at once from a finished one.
+    The defaults shown are those of the choices given with --help. The run's folder is named by its recipe:
+    the same command again resumes an interrupted run and returns at once from a finished one.
     """
 
     augment: str = "none"
@@ -60,7 +60,8 @@ def main(arguments: list[str]) -> None:
 
 
 def parse(arguments: list[str]) -> Train:
-    """Two readings: the first finds which preset is meant, the second takes every option, the preset as default."""
+    """Two readings: the first finds which preset is meant, the second takes every option, the preset as
+    default."""
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for name, default in (
         ("dataset", "digits"),

@@ -34,7 +34,8 @@ def reliability_diagram(
 def accuracy_diagram(
     predictions: Mapping[str, Predictions], *, num_bins: int = 15, members: bool = True
 ) -> Figure:
-    """Accuracy against confidence, the standard variant: on the diagonal is calibrated, above is under-confident."""
+    """Accuracy against confidence, the standard variant: on the diagonal is calibrated, above is
+    under-confident."""
     return _diagram(predictions, num_bins, members, difference=False)
 
 

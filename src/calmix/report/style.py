@@ -1,5 +1,5 @@
-"""How figures look: one colour for each method everywhere, from the Okabe-Ito palette that colour-blind people can
-tell apart, and files in the format that their ending names."""
+"""How figures look: one colour for each method everywhere, from the Okabe-Ito palette that colour-blind
+people can tell apart, and files in the format that their ending names."""
 
 import contextlib
 import io
@@ -16,7 +16,8 @@ from calmix.errors import InputError
 ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
 BLUE, VERMILION, PURPLE, BLACK, GREY = "#0072B2", "#D55E00", "#CC79A7", "#000000", "#767676"
 
-# By the augmentation's name as `Recipe.augment` says it. The paper's red, blue, green and purple keep their meaning.
+# By the augmentation's name as `Recipe.augment` says it. The paper's red, blue, green and purple keep their
+# meaning.
 COLOURS = {
     "none": VERMILION,
     "mixup": BLUE,
@@ -71,7 +72,8 @@ def figure(width: float, height: float, rows: int = 1, columns: int = 1) -> tupl
 
 
 def save_figure(made: Figure, path: Path) -> None:
-    """Write a figure as `.svg`, `.pdf` or `.png`, by the ending; whole or not at all, and the same every time."""
+    """Write a figure as `.svg`, `.pdf` or `.png`, by the ending; whole or not at all, and the same every
+    time."""
     kind = path.suffix.removeprefix(".")
     if kind not in ("svg", "pdf", "png"):
         raise InputError(f"figures are written as .svg, .pdf or .png; {path} ends in {path.suffix!r}")
