@@ -46,7 +46,8 @@ def load_splits(recipe: Recipe, root: Path | None) -> Splits:
 
 
 def subset(labels: Tensor, size: int) -> Tensor:
-    """Positions of `size` examples, evenly over the classes; of all where size is 0 or more than there are."""
+    """Positions of `size` examples, evenly over the classes; of all where size is 0 or more than there
+    are."""
     if 0 < size < len(labels):
         return data.split(labels, size, seed=SPLIT_SEED)[1]
     return torch.arange(len(labels))

@@ -135,7 +135,8 @@ def _predict(
 
 
 def _corrupted(run: Run, splits: Splits, name: str, severity: int, folder: Path | None) -> data.Examples:
-    """The run's test images, or a subset of them, under a corruption: read from `folder` or made as needed."""
+    """The run's test images, or a subset of them, under a corruption: read from `folder` or made as
+    needed."""
     kept = subset(splits.test.labels, run.recipe.corruption_size)
     if folder is not None:
         return read_corrupted(folder, name, severity, splits.test_index[kept], splits.test.labels[kept])
@@ -145,4 +146,3 @@ def _corrupted(run: Run, splits: Splits, name: str, severity: int, folder: Path 
 def _mean(values: Iterable[float]) -> float:
     held = list(values)
     return sum(held) / len(held)
-

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import torch
 from lightning_fabric import Fabric
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from calmix import checkpoint, files, run_folder
 from calmix.build import Splits, build_ensemble, build_mixer, load_splits
 from calmix.errors import InputError
-from calmix.progress import Listener, Step
+from calmix.progress import Listener, Silence, Step
 from calmix.recipe import Recipe
 from calmix.run_folder import Run
 from calmix.train import train_stream
@@ -86,6 +86,13 @@ def train(
         raise InputError(
             "--member cannot train a member apart from the others with --gap-of pool, which asks them all"
         )
+    if machine.jobs > 1 and world > 1:
+        raise InputError(
+            "--jobs trains members side by side on one device: choose it or --devices and --nodes"
+        )
+    fabric = machine.fabric()
+    if not fabric.is_global_zero:
+        listener = Silence()
     run = run_folder.create(recipe, out)
     if run.trained:
         listener.note(f"{run.folder.name}: trained already")
@@ -93,14 +100,22 @@ def train(
     splits = load_splits(recipe, root)
     members = list(range(run.streams)) if member is None else [member]
     jobs = min(machine.jobs, len(members))
-    with run_folder.lock(run.folder, shared=member is not None):
+    with contextlib.ExitStack() as held:
+        if fabric.is_global_zero:
+            held.enter_context(run_folder.lock(run.folder, shared=member is not None))
         if jobs > 1:
             _train_in_processes(run, root, machine, members, jobs, coupled, listener)
         else:
-            _train_members(run, splits, machine.fabric(), members, coupled, listener)
-        if all((run.stream(k) / "metrics.jsonl").exists() and _finished(run, k) for k in range(run.streams)):
+            _train_members(run, splits, fabric, members, coupled, listener)
+        if fabric.is_global_zero and all(_finished(run, k) for k in range(run.streams)):
             _finish(run, splits, listener)
+        fabric.barrier()
     return run
+
+
+def leads() -> bool:
+    """Whether this process is the first, or the only one: it alone writes and prints."""
+    return not torch.distributed.is_initialized() or torch.distributed.get_rank() == 0
 
 
 def load_model(run: Run, splits: Splits) -> nn.Module:
@@ -118,7 +133,7 @@ def _train_members(
     """Members one after the other, or, where the pool decides, all of them epoch by epoch."""
     with contextlib.ExitStack() as locks:
         for k in members:
-            if run.stream(k) != run.folder:
+            if fabric.is_global_zero and run.stream(k) != run.folder:
                 locks.enter_context(run_folder.lock(run.stream(k)))
         save_seconds = 0.0 if coupled else 10.0
         streams = {
@@ -206,9 +221,8 @@ def _finish(run: Run, splits: Splits, listener: Listener) -> None:
     with files.replacing(run.metrics) as file:
         file.write(("\n".join(history) + "\n").encode())
     weights = {name: value.contiguous() for name, value in model.state_dict().items()}
-    part_path = run.model.with_suffix(".part")
-    save_file(weights, part_path)
-    os.replace(part_path, run.model)
+    with files.replacing(run.model) as file:
+        file.write(save(weights))
 
 
 def _train_in_processes(

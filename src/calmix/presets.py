@@ -159,4 +159,3 @@ def _paper_code(dataset: str, ensemble: str, fields: dict[str, Any]) -> dict[str
         larger = PAPER_CODE_LARGE_BATCH / fields["batch_size"]
         changed |= {"batch_size": PAPER_CODE_LARGE_BATCH, "learning_rate": fields["learning_rate"] * larger}
     return changed
-

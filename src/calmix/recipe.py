@@ -127,7 +127,15 @@ class Recipe:
         one_of("schedule", self.schedule, SCHEDULES)
         for name in ("epochs", "batch_size", "members", "width", "shards", "image_size"):
             at_least(name, getattr(self, name), 1)
-        for name in ("train_size", "test_size", "corruption_size", "validation_size", "pad", "warmup_epochs", "consistency"):
+        for name in (
+            "train_size",
+            "test_size",
+            "corruption_size",
+            "validation_size",
+            "pad",
+            "warmup_epochs",
+            "consistency",
+        ):
             at_least(name, getattr(self, name), 0)
         for name in ("learning_rate", "alpha", "severity", "augmix_alpha"):
             if not getattr(self, name) > 0:

@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> None:
             machine=chosen.machine,
             member=chosen.member,
         )
-        if not run.trained:
+        if not run.trained or not launch.leads():
             return
         summary = evaluate(run, root=chosen.data_root, listener=display)
     print_summary(run, summary)
@@ -74,7 +74,5 @@ def parse(arguments: list[str]) -> Train:
     said, _ = first.parse_known_args(arguments)
     recipe = preset(said.dataset, said.ensemble, said.augment, scale=said.scale, paper_code=said.paper_code)
     default = Train(augment=said.augment, recipe=recipe)
-    chosen = tyro.cli(
-        Train, args=arguments, default=default, prog="calmix train", config=(tyro.conf.FlagConversionOff,)
-    )
+    chosen = tyro.cli(Train, args=arguments, default=default, prog="calmix train")
     return dataclasses.replace(chosen, recipe=dataclasses.replace(chosen.recipe))
