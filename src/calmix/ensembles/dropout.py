@@ -56,7 +56,7 @@ class SampledDropout(nn.Module):
         keep = 1 - self.plain.p
         if keep in (0, 1):
             return x * keep
-        like = x if isinstance(self.plain, nn.Dropout) else x[(..., *[slice(1)] * (x.ndim - 2))]
+        like = x if isinstance(self.plain, nn.Dropout) else x.new_empty(*x.shape[:2], *[1] * (x.ndim - 2))
         mask: Tensor = self.draws.mask(like, keep)
         return x * mask
 
