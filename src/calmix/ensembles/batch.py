@@ -1,0 +1,166 @@
+"""BatchEnsemble (Wen et al., 2020): members that share their kernels and differ by a rank-one factor each."""
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from calmix.ensembles.layers import LAYERS, RankOne
+from calmix.ensembles.members import check_member, rows_of_members
+from calmix.ensembles.norm import BATCH_NORMS, MemberNorm, SynchronisedNorm
+from calmix.ensembles.swap import swap_modules
+from calmix.errors import InputError
+
+NORMS = (
+    *BATCH_NORMS,
+    SynchronisedNorm,
+    *(nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d),
+    *(nn.GroupNorm, nn.LayerNorm, nn.RMSNorm),
+)
+
+
+class BatchEnsemble(nn.Module):
+    """`members` networks in one, from any batch-first module of linear, convolutional and norm layers.
+
+    x (B, ...), or with `per_member` (M or 1, B, ...), -> (M, B, ...), in training as in evaluation. Each
+    linear layer and convolution keeps its weights W, and member k uses W o (r_k s_k^T): r scales its
+    outputs, s its inputs, drawn from N(1, init_std), or +1 with `sign_probability` and -1 otherwise. A bias
+    becomes one a member. Norms stay shared, so that a batch norm sees the rows of all members, unless
+    `member_norm` gives every batch norm one copy a member.
+
+    `module` itself is left as it is. Parts with parameters of any other kind, tied or parametrised weights
+    and layers with hooks are refused by name. Inside, rows are folded member-major into the batch, (M * B,
+    ...), so what the module does between its layers must treat rows alike and keep them first; `example`, an
+    input (B, ...), has that checked.
+
+    >>> model = BatchEnsemble(nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3)), members=4)
+    >>> model(torch.rand(5, 2)).shape, model(torch.rand(4, 5, 2), per_member=True).shape
+    (torch.Size([4, 5, 3]), torch.Size([4, 5, 3]))
+    >>> print(model.describe())
+    BatchEnsemble of 4 x Sequential: 51 parameters and 117 more for the members (229.41%)
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        members: int = 4,
+        *,
+        init_std: float = 0.5,
+        sign_probability: float | None = None,
+        member_norm: bool = False,
+        example: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        if members < 1:
+            raise InputError(f"members must be at least 1, got {members}")
+        if init_std < 0:
+            raise InputError(f"init_std must not be negative, got {init_std}")
+        if sign_probability is not None and not 0 <= sign_probability <= 1:
+            raise InputError(f"sign_probability must lie in [0, 1], got {sign_probability}")
+        refuse_inconvertible(module)
+        self.members = members
+        self.kind = type(module).__name__
+        self.plain_parameters = sum(p.numel() for p in module.parameters())
+
+        def draw(size: int, like: Tensor) -> Tensor:
+            values = torch.empty(members, size, device=None if generator is None else generator.device)
+            if sign_probability is None:
+                values.normal_(1, init_std, generator=generator)
+            else:
+                values.bernoulli_(sign_probability, generator=generator).mul_(2).sub_(1)
+            return values.to(like)
+
+        def convert(part: nn.Module) -> nn.Module | None:
+            if isinstance(part, LAYERS):
+                inputs, outputs = (
+                    (part.in_features, part.out_features)
+                    if isinstance(part, nn.Linear)
+                    else (part.in_channels, part.out_channels)
+                )
+                return RankOne(copy.deepcopy(part), draw(outputs, part.weight), draw(inputs, part.weight))
+            if member_norm and isinstance(part, (*BATCH_NORMS, SynchronisedNorm)):
+                return MemberNorm([copy.deepcopy(part) for _ in range(members)])
+            return None
+
+        self.network = swap_modules(copy.deepcopy(module), convert).train(module.training)
+        self.train(module.training)
+        if example is not None:
+            self._compare(module, example)
+
+    def forward(self, x: Tensor, *, per_member: bool = False) -> Tensor:
+        rows = rows_of_members(x, self.members, per_member=per_member)
+        out = self.network(rows.flatten(0, 1))
+        if not isinstance(out, Tensor) or out.ndim < 1 or out.shape[0] != rows.shape[0] * rows.shape[1]:
+            got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+            raise InputError(
+                f"{self.kind} made {got} of {rows.shape[0] * rows.shape[1]} rows: "
+                "a module must return one tensor with its rows first"
+            )
+        return out.reshape(*rows.shape[:2], *out.shape[1:])
+
+    def member(self, k: int) -> nn.Module:
+        """Member k alone, as a module like the original one, on copies of its values."""
+        check_member(k, self.members)
+
+        def take(part: nn.Module) -> nn.Module | None:
+            return part.member(k) if isinstance(part, (RankOne, MemberNorm)) else None
+
+        return swap_modules(copy.deepcopy(self.network), take)
+
+    def describe(self) -> str:
+        """How many parameters the network has, and how many the members add."""
+        added = sum(p.numel() for p in self.parameters()) - self.plain_parameters
+        return (
+            f"BatchEnsemble of {self.members} x {self.kind}: {self.plain_parameters:,} parameters "
+            f"and {added:,} more for the members ({added / max(self.plain_parameters, 1):.2%})"
+        )
+
+    @torch.no_grad()
+    def _compare(self, module: nn.Module, example: Tensor) -> None:
+        """Each member in the ensemble must equal itself alone; with r = s = 1, it must equal the original."""
+        trial = copy.deepcopy(self).eval()
+        for k, got in enumerate(trial(example)):
+            self._demand(
+                got, trial.member(k)(example), f"member {k} in the ensemble differs from itself alone"
+            )
+        for part in trial.modules():
+            if isinstance(part, RankOne):
+                part.r.fill_(1)
+                part.s.fill_(1)
+        want = copy.deepcopy(module).eval()(example)
+        for k, got in enumerate(trial(example)):
+            self._demand(got, want, f"member {k} with r = s = 1 differs from the original")
+
+    def _demand(self, got: Tensor, want: Tensor, complaint: str) -> None:
+        if not torch.allclose(got, want, rtol=1e-3, atol=1e-4 * float(want.abs().max())):
+            raise InputError(
+                f"{self.kind} cannot be converted: on the example, {complaint} by up to "
+                f"{float((got - want).abs().max()):.3g}. Does it mix rows, or move them from the first axis?"
+            )
+
+
+def refuse_inconvertible(module: nn.Module) -> None:
+    """Raise InputError, with the name of the part, for what BatchEnsemble could not convert faithfully."""
+    owner: dict[nn.Parameter, str] = {}
+    for name, part in module.named_modules():
+        where = f"{name or 'the module itself'} ({type(part).__name__})"
+        convertible = type(part) in LAYERS
+        for own, parameter in part.named_parameters(recurse=False):
+            if type(part) not in (*LAYERS, *NORMS):
+                raise InputError(
+                    f"{where} owns the parameter {own!r}: only linear layers, convolutions and norms can be "
+                    "shared by members; write it with those, or use a DeepEnsemble"
+                )
+            if parameter in owner:
+                raise InputError(
+                    f"{where} shares its {own} with {owner[parameter]}: untie them, or use a DeepEnsemble"
+                )
+            owner[parameter] = where
+        hooked = (
+            part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or "forward" in vars(part)
+        )
+        if convertible and (hooked or not isinstance(part._parameters.get("weight"), nn.Parameter)):
+            raise InputError(
+                f"{where} has hooks or a parametrised weight, which would be lost: remove them first"
+            )

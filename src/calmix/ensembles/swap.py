@@ -1,0 +1,36 @@
+"""Exchange parts of a module for others, wherever they stand."""
+
+from collections.abc import Callable
+
+from torch import nn
+
+
+def swap_modules(root: nn.Module, swap: Callable[[nn.Module], nn.Module | None]) -> nn.Module:
+    """`root`, changed in place: each part for which `swap` has another is exchanged for it, itself included.
+
+    A part that is used in several places is swapped once and stays shared. What was swapped out is emptied:
+    a reference to it outside the tree of modules (in a plain list, say) fails when it is called, where it
+    would otherwise go on computing something else.
+
+    >>> swap_modules(nn.Sequential(nn.ReLU()), lambda m: nn.GELU() if isinstance(m, nn.ReLU) else None)
+    Sequential(
+      (0): GELU(approximate='none')
+    )
+    """
+    done: dict[nn.Module, nn.Module] = {}
+
+    def visit(module: nn.Module) -> nn.Module:
+        if module not in done:
+            other = swap(module)
+            done[module] = module if other is None else other
+            if other is None:
+                for name, child in list(module._modules.items()):
+                    if child is not None:
+                        module.register_module(name, visit(child))
+        return done[module]
+
+    swapped = visit(root)
+    for old, new in done.items():
+        if old is not new:
+            vars(old).clear()
+    return swapped
