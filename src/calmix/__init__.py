@@ -1,6 +1,51 @@
 """calmix: calibrated mixing. Ensembles mix models, Mixup mixes data; calmix keeps the two calibrated."""
 
+from calmix import augment, data, metrics, models, report
+from calmix.augment import (
+    AugMix,
+    CAMixup,
+    CutMix,
+    ForgettingMixup,
+    Mixup,
+    MixupMP,
+    RegMixup,
+    crop_flip,
+    cross_entropy,
+    jensen_shannon,
+    smooth_labels,
+)
+from calmix.corruptions import CORRUPTIONS, EXTRA_CORRUPTIONS, corrupt
+from calmix.ensembles import BatchEnsemble, DeepEnsemble, MCDropout, parameter_groups
 from calmix.errors import InputError
 from calmix.predictions import Predictions, load_predictions, pool, save_predictions
 
-__all__ = ["InputError", "Predictions", "load_predictions", "pool", "save_predictions"]
+__all__ = [
+    "CORRUPTIONS",
+    "EXTRA_CORRUPTIONS",
+    "AugMix",
+    "BatchEnsemble",
+    "CAMixup",
+    "CutMix",
+    "DeepEnsemble",
+    "ForgettingMixup",
+    "InputError",
+    "MCDropout",
+    "Mixup",
+    "MixupMP",
+    "Predictions",
+    "RegMixup",
+    "augment",
+    "corrupt",
+    "crop_flip",
+    "cross_entropy",
+    "data",
+    "jensen_shannon",
+    "load_predictions",
+    "metrics",
+    "models",
+    "parameter_groups",
+    "pool",
+    "report",
+    "save_predictions",
+    "smooth_labels",
+]

@@ -106,7 +106,7 @@ def build_mixer(recipe: Recipe, splits: Splits) -> nn.Module:
     num_classes = len(splits.classes)
     if recipe.mixing == "none":
         return augment.Unmixed(num_classes)
-    pairs: dict[str, Any] = {"alpha": recipe.alpha, "partner": recipe.partner}
+    pairs: dict[str, Any] = {"alpha": recipe.alpha}
     if recipe.mixing == "forgetting":
         return augment.ForgettingMixup(
             num_classes, len(splits.train), members, rule=recipe.forgetting_rule, **pairs
@@ -125,7 +125,9 @@ def build_mixer(recipe: Recipe, splits: Splits) -> nn.Module:
     if recipe.mixing == "mixupmp":
         return augment.MixupMP(num_classes, members=members, **pairs)
     kind = {"mixup": augment.Mixup, "cutmix": augment.CutMix, "regmixup": augment.RegMixup}[recipe.mixing]
-    return kind(num_classes, **pairs, **({"fold": recipe.fold} if recipe.mixing == "mixup" else {}))
+    if recipe.mixing == "mixup":
+        pairs |= {"partner": recipe.partner, "fold": recipe.fold}
+    return kind(num_classes, **pairs)
 
 
 class Augmentation:

@@ -3,6 +3,7 @@ ensemble."""
 
 import contextlib
 import dataclasses
+import json
 import multiprocessing
 import os
 import queue
@@ -18,7 +19,7 @@ from lightning_fabric import Fabric
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from calmix import checkpoint, files, run_folder
+from calmix import checkpoint, ensembles, files, run_folder
 from calmix.build import Splits, build_ensemble, build_mixer, load_splits
 from calmix.errors import InputError
 from calmix.progress import Listener, Silence, Step
@@ -200,20 +201,21 @@ def _finished(run: Run, member: int) -> bool:
 
 def _finish(run: Run, splits: Splits, listener: Listener) -> None:
     """Gather the streams into the ensemble's weights, its history and the record of who was mixed."""
-    model = build_ensemble(run.recipe, splits.train.shape, len(splits.classes))
+    parts: list[Any] = []
     history: list[str] = []
     mixed = []
     for k in range(run.streams):
         state = checkpoint.load(run.stream(k), warn=listener.note)
         assert state is not None
-        part = model.member(k) if run.recipe.ensemble == "deep" else model  # type: ignore[operator]
-        prefix = "members.0." if run.recipe.ensemble == "deep" else ""
-        part.load_state_dict({name.removeprefix(prefix): value for name, value in state["model"].items()})
-        history += (run.stream(k) / "metrics.jsonl").read_text().splitlines()
+        parts.append(build_ensemble(run.recipe, splits.train.shape, len(splits.classes), k))
+        parts[-1].load_state_dict(state["model"])
+        history += [json.dumps(line) for line in state["history"]]
         mixer = build_mixer(run.recipe, splits)
         mixer.load_state_dict(state["mixer"])
         if (record := getattr(mixer, "history", None)) is not None:
             mixed.append(record)
+    deep = run.recipe.ensemble == "deep"
+    model = ensembles.DeepEnsemble([part.member(0) for part in parts]) if deep else parts[0]
     if mixed:
         # (epochs, members, groups): epoch e's row is what was decided after it, so the first epoch mixed
         # nothing.

@@ -95,7 +95,7 @@ def train_stream(
                 model.reseed(seeds.derive(recipe.seed, "dropout", epoch, step, fabric.global_rank))
             optimiser.zero_grad()
             loss, logits, labels, index = _loss(recipe, network, augmentation, shards, member, epoch, step)
-            value = float(loss)
+            value = float(loss.detach())
             if not value < float("inf"):
                 raise InputError(_diverged(name, value, epoch, step, rate))
             fabric.backward(loss)

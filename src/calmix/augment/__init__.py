@@ -14,9 +14,10 @@ from calmix.augment.forgetting import ForgettingMixup
 from calmix.augment.labels import one_hot, smooth_labels
 from calmix.augment.losses import cross_entropy, jensen_shannon
 from calmix.augment.mixing import Batch, Plan
+from calmix.augment.nobody import Unmixed
 from calmix.augment.resized_crop import random_resized_crop
 
-Mixer = Everyone | CAMixup | ForgettingMixup
+Mixer = Unmixed | Everyone | CAMixup | ForgettingMixup
 
 __all__ = [
     "AugMix",
@@ -30,6 +31,7 @@ __all__ = [
     "MixupMP",
     "Plan",
     "RegMixup",
+    "Unmixed",
     "crop_flip",
     "cross_entropy",
     "jensen_shannon",
