@@ -53,6 +53,7 @@ def test_it_is_loaded_by_name(root):
     assert images.train.workers >= 1
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on a machine with one CPU
 def test_the_same_images_whatever_the_number_of_workers(root):
     photograph(90, 70).save(root / "train" / "bee" / "9.jpg")
     alone = data.load_folder(root, size=16, workers=0).train

@@ -45,7 +45,7 @@ def test_fashion_mnist_has_its_own_classes_and_folder(tmp_path):
     ("change", "message"),
     [
         (lambda content: content[:-5], "5,499 bytes found.*, 5,504 expected"),
-        (lambda content: content + b"x", "more than 5,504 bytes found.*, 5,504 expected"),
+        (lambda content: content + b"x", "5,505 bytes found.*, 5,504 expected"),
         (lambda content: content[:9], "9 bytes found.*, 16 expected"),
         (lambda content: b"\0\0\x0d\x03" + content[4:], "magic number 3331 found, 2051 expected"),
         (lambda content: encode(LABELS) + content[:100], "magic number 2049 found, 2051 expected"),
@@ -64,7 +64,7 @@ def test_a_gzip_file_that_broke_off_is_named_with_both_sizes(tmp_path):
     path = tmp_path / "images.gz"
     path.write_bytes(gzip.compress(encode(IMAGES))[:3_000])
     with pytest.raises(
-        InputError, match=r"images.gz: [\d,]+ bytes found unpacked, 5,504 expected \(Compressed"
+        InputError, match=r"images.gz: 2,[89]\d\d bytes found unpacked, 5,504 expected \(Compressed"
     ):
         read_idx(path, 3)
 

@@ -102,6 +102,8 @@ def _transfer(remote: Remote, part: Path, progress: Progress | None, patience: f
                     done += len(block)
                     if progress:
                         progress(remote.name, done, remote.size)
+                file.flush()
+                os.fsync(file.fileno())
             except (OSError, http.client.HTTPException) as error:
                 return f" ({error})"
     return ""
