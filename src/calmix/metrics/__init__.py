@@ -1,0 +1,35 @@
+"""Calibration metrics: pure functions of probabilities (N, C) and labels (N,), NumPy or torch, on any device.
+
+Sums are taken in float64 whatever the input, in blocks of rows; bad input is refused, never mended.
+"""
+
+from calmix.metrics.bootstrap import Interval, bootstrap
+from calmix.metrics.debiased import dce
+from calmix.metrics.diversity import Diversity, diversity
+from calmix.metrics.errors import ace, ece, sce, tace
+from calmix.metrics.kernel import skce
+from calmix.metrics.reliability import Reliability, class_gap, reliability
+from calmix.metrics.scores import accuracy, brier, gap, nll
+from calmix.metrics.streaming import Accumulator, Scores
+
+__all__ = [
+    "Accumulator",
+    "Diversity",
+    "Interval",
+    "Reliability",
+    "Scores",
+    "accuracy",
+    "ace",
+    "bootstrap",
+    "brier",
+    "class_gap",
+    "dce",
+    "diversity",
+    "ece",
+    "gap",
+    "nll",
+    "reliability",
+    "sce",
+    "skce",
+    "tace",
+]

@@ -1,0 +1,214 @@
+"""How sure a number is: intervals by resampling the examples."""
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from calmix.errors import InputError
+from calmix.metrics.binning import Statistic
+from calmix.metrics.checks import Array, check_count
+from calmix.metrics.debiased import dce, dce_statistic
+from calmix.metrics.errors import (
+    ace,
+    ace_statistic,
+    ece,
+    ece_statistic,
+    sce,
+    sce_statistic,
+    tace,
+    tace_statistic,
+)
+from calmix.metrics.kernel import Estimator, kernel_rows, median_distance, neighbours, pairs, skce
+from calmix.metrics.sample import Sample
+from calmix.metrics.scores import ACCURACY, BRIER, GAP, NLL, accuracy, brier, gap, nll
+from calmix.seeds import generator
+
+TOGETHER = 128  # resamples drawn in one go
+DRAWS = 200_000_000  # examples drawn in all, above which fewer resamples are made ...
+FEWEST = 200  # ... but never fewer than these
+QUADRATIC = 5_000  # examples up to which all pairs of `skce` are resampled
+
+STATISTICS: dict[Callable[..., float], Callable[..., Statistic]] = {
+    accuracy: lambda sample: ACCURACY,
+    gap: lambda sample: GAP,
+    nll: lambda sample: NLL,
+    brier: lambda sample: BRIER,
+    ece: ece_statistic,
+    ace: ace_statistic,
+    sce: sce_statistic,
+    tace: tace_statistic,
+    dce: dce_statistic,
+}
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A metric with the ends of its interval; `resamples` is 0 where the standard error is analytic."""
+
+    value: float
+    low: float
+    high: float
+    resamples: int
+    level: float
+
+
+def bootstrap(
+    metric: Callable[..., float],
+    probs: Array,
+    labels: Array,
+    *,
+    resamples: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Interval:
+    """An interval for a metric of this package, its options bound by `functools.partial`.
+
+    Examples are drawn with replacement; bins stay those of the full sample. The quantiles of the resamples
+    are shifted by the bootstrap's estimate of bias, mean(resamples) - value, because noise makes every error
+    between accuracy and confidence larger, in a resample once more than in the sample: plain quantiles of
+    `ece` can lie wholly above it. So the interval is of the metric at this sample size and holds its value;
+    show `ece` together with `dce`, which subtracts the noise.
+
+    Above 200 million draws (n = 200,000 at 1,000 resamples) fewer resamples are made, at least 200; the
+    record says how many. `skce` resamples all pairs of different examples up to n = 5,000, and above gives
+    its linear estimator with the normal interval of its analytic standard error. Any other callable (probs,
+    labels) -> float is called on resampled rows, one resample after the other. Seeded: the same call gives
+    the same ends.
+
+    >>> import torch
+    >>> bootstrap(accuracy, torch.eye(2)[[0, 1, 1, 0]], torch.tensor([0, 1, 1, 1]), resamples=100)
+    Interval(value=0.75, low=0.25, high=1.0, resamples=100, level=0.95)
+    """
+    check_count("resamples", resamples, least=2)
+    if not 0 < level < 1:
+        raise InputError(f"level is {level}: it must be between 0 and 1, such as 0.95")
+    sample = Sample(probs, labels)
+    function, options = metric, {}
+    if isinstance(metric, functools.partial) and not metric.args:
+        function, options = metric.func, metric.keywords
+    if function is skce:
+        return _kernel_interval(probs, labels, resamples=resamples, level=level, seed=seed, **options)
+    resamples = min(resamples, max(FEWEST, DRAWS // sample.size))
+    if function not in STATISTICS:
+        value = torch.tensor(float(metric(probs, labels)))
+        return _interval(value, _plain(metric, probs, labels, resamples, seed), level)
+    statistic = STATISTICS[function](sample, **options)
+    value = statistic.value(statistic.sum(sample.blocks()))
+    rows = min(8192, max(1, (1 << 20) // sample.classes))
+    drawn = torch.cat(
+        [
+            _resample(statistic, sample, rows, weights)
+            for weights in _weights(resamples, sample.size, rows, seed)
+        ]
+    )
+    return _interval(value, drawn, level, statistic.finish)
+
+
+def _interval(
+    value: Tensor, drawn: Tensor, level: float, finish: Callable[[Tensor], Tensor] = lambda number: number
+) -> Interval:
+    """Quantiles of the draws, moved so that their mean is the value."""
+    ends = value.repeat(2)
+    if bool(value.isfinite()):
+        drawn = drawn[drawn.isfinite()].double()
+        ends = drawn.quantile(drawn.new_tensor([(1 - level) / 2, (1 + level) / 2])) - drawn.mean() + value
+    low, high = finish(ends).tolist()
+    return Interval(float(finish(value)), low, high, len(drawn), level)
+
+
+def _weights(resamples: int, size: int, rows: int, seed: int) -> Iterator[Iterator[Tensor]]:
+    """How often each example is drawn, for up to `TOGETHER` resamples at a time, in blocks of rows (B, R).
+
+    A block's share of the draws is binomial given what is left, its draws uniform: the multinomial of drawing
+    n of n, without ever holding n x R counts.
+    """
+    for start in range(0, resamples, TOGETHER):
+        yield _blocks_of_weights(
+            min(TOGETHER, resamples - start), size, rows, generator(seed, "bootstrap", start)
+        )
+
+
+def _blocks_of_weights(count: int, size: int, rows: int, draw: torch.Generator) -> Iterator[Tensor]:
+    left = torch.full((count,), float(size), dtype=torch.float64)
+    for start in range(0, size, rows):
+        height = min(rows, size - start)
+        share = torch.full_like(left, height / (size - start))
+        mine = torch.binomial(left, share, generator=draw) if start + height < size else left
+        left = left - mine
+        resample = torch.arange(count).repeat_interleave(mine.long())
+        row = torch.randint(height, resample.shape, generator=draw)
+        yield (row * count + resample).bincount(minlength=height * count).view(height, count).double()
+
+
+def _resample(statistic: Statistic, sample: Sample, rows: int, weights: Iterator[Tensor]) -> Tensor:
+    """The statistic of each resample: its sums are a sparse (sums, B) matrix times the weights (B, R)."""
+    total: Tensor | None = None
+    for block, weight in zip(sample.blocks(rows), weights, strict=True):
+        cell, value, hit_cell, hit = statistic.terms(block)
+        cells = statistic.shape[0] * statistic.shape[1] + 1
+        row = torch.arange(len(hit))
+        every = row[:, None].expand_as(cell).reshape(-1)
+        cell = cell.reshape(-1)
+        place = torch.stack(
+            [torch.cat([cell, cell + cells, hit_cell + 2 * cells]), torch.cat([every, every, row])]
+        )
+        entries = torch.cat([torch.ones_like(value).reshape(-1), value.reshape(-1), hit])
+        matrix = torch.sparse_coo_tensor(place, entries, (3 * cells, len(row)), check_invariants=False)
+        sums = torch.sparse.mm(matrix, weight)
+        total = sums if total is None else total.add_(sums)
+    assert total is not None
+    return statistic.value(statistic.cells(total.view(3, -1, total.shape[1])))
+
+
+def _plain(metric: Callable[..., float], probs: Array, labels: Array, resamples: int, seed: int) -> Tensor:
+    """The metric of one resample after the other, rows copied."""
+    draw = generator(seed, "bootstrap")
+    found = []
+    for _ in range(resamples):
+        rows = torch.randint(len(probs), (len(probs),), generator=draw)
+        found.append(float(metric(_take(probs, rows), _take(labels, rows))))
+    return torch.tensor(found, dtype=torch.float64)
+
+
+def _take(array: Array, rows: Tensor) -> Array:
+    return array[rows.to(array.device)] if isinstance(array, Tensor) else array[rows.numpy()]
+
+
+def _kernel_interval(
+    probs: Array,
+    labels: Array,
+    *,
+    resamples: int,
+    level: float,
+    seed: int,
+    estimator: Estimator = "unbiased",
+    bandwidth: float | None = None,
+) -> Interval:
+    rows = kernel_rows(probs, labels, estimator, bandwidth)
+    n = len(rows.labels)
+    width = bandwidth or median_distance(rows.probs)
+    if estimator == "linear" or n > QUADRATIC:
+        h = neighbours(rows, width)
+        if len(h) < 2:
+            raise InputError(f"probs hold {n} examples: the linear estimator's standard error needs 4")
+        value = float(h.mean())
+        normal = float(torch.special.ndtri(torch.tensor((1 + level) / 2, dtype=torch.float64)))
+        half = normal * float(h.std()) / len(h) ** 0.5
+        return Interval(value, value - half, value + half, 0, level)
+    weights = torch.cat([next(blocks) for blocks in _weights(resamples, n, n, seed)], dim=1)
+    # The first column is the sample itself.
+    weights = torch.cat([torch.ones(n, 1, dtype=torch.float64), weights], dim=1)
+    total, same = torch.zeros(2, weights.shape[1], dtype=torch.float64)
+    for i, j, h in pairs(rows, width):
+        left, right = weights[i : i + len(h)], weights[j : j + h.shape[1]]
+        total += ((h @ right) * left).sum(0) * (1 if i == j else 2)
+        if i == j:
+            same += h.diagonal() @ left.square()
+    if estimator == "biased":
+        found = total / n**2
+    else:  # a pair of one example with itself is none
+        found = (total - same) / (n**2 - weights.square().sum(0))
+    return _interval(found[0], found[1:], level)
