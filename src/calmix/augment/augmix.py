@@ -68,18 +68,17 @@ class AugMix:
         deepest = self.depth or 3
         depth = integers(*shape, low=self.depth or 1, high=deepest + 1, generator=generator)
         operation = integers(deepest, *shape, high=len(OPERATIONS), generator=generator)
+        operation = operation.where(torch.arange(deepest).view(-1, 1, 1) < depth, len(OPERATIONS))
         level = uniform(deepest, *shape, low=0.1, high=self.severity, generator=generator)
-        sign = 1 - 2 * integers(deepest, *shape, high=2, generator=generator)
+        level = level.where(uniform(deepest, *shape, generator=generator) < 0.5, -level)
         weights = dirichlet(self.alpha, len(batch), self.width, generator=generator).to(batch)
         keep = beta(self.alpha, len(batch), generator=generator).to(batch)
 
-        quantised = (batch * 255).round().clamp(0, 255).to(torch.uint8)
-        chains = quantised.repeat(self.width, 1, 1, 1)
+        chains = batch.mul(255).round_().clamp_(0, 255).byte().repeat(self.width, 1, 1, 1)
         for step in range(deepest):
-            rows = (depth.flatten() > step).nonzero().squeeze(1)
-            drawn = [of[step].flatten()[rows].to(batch.device) for of in (operation, level, sign)]
-            rows = rows.to(batch.device)
-            chains[rows] = apply(chains[rows], *drawn)
+            chains = apply(
+                chains, operation[step].flatten().to(batch.device), level[step].flatten().to(batch.device)
+            )
         chains = chains.view(self.width, len(batch), -1).to(batch.dtype)
         blend = torch.einsum("bk,kbp->bp", weights / 255, chains).view(batch.shape)
-        return torch.lerp(blend, batch, keep.view(-1, 1, 1, 1)).view(images.shape)
+        return blend.lerp_(batch, keep.view(-1, 1, 1, 1)).view(images.shape)

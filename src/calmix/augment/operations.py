@@ -1,10 +1,9 @@
 """AugMix's nine operations on batches of 8-bit images, equal to Pillow's.
 
-Images are uint8 (N, C, H, W), and every image has an operation and a strength of its own. Two mechanisms
-serve all nine: a table of 256 values per channel (autocontrast, equalize, posterize, solarize), and an affine
-map with bilinear interpolation (rotate about the centre; shear and translate from the top left corner). What
-the map brings in from outside is black; within half a pixel of the border the border's colour goes on, as in
-Pillow.
+Images are uint8 (N, C, H, W), and every image has an operation and a level of its own, 0 to 10. Geometry is
+bilinear; what it brings in from outside is black, and within half a pixel of the border the border's colour
+goes on, as in Pillow. A turn goes about the centre, shear and shift start at the top left corner; a negative
+level turns, shears or shifts the other way.
 """
 
 import torch
@@ -12,110 +11,99 @@ import torch.nn.functional as F
 from torch import Tensor
 
 OPERATIONS = (
-    "autocontrast",
-    "equalize",
-    "posterize",
-    "solarize",
-    "rotate",
-    "shear_x",
-    "shear_y",
-    "translate_x",
-    "translate_y",
+    *("autocontrast", "equalize", "posterize", "solarize"),
+    *("translate_x", "translate_y", "rotate", "shear_x", "shear_y"),
 )
-_FIRST_GEOMETRIC = OPERATIONS.index("rotate")
+TRANSLATE_X, TRANSLATE_Y, ROTATE, SHEAR_X, SHEAR_Y = range(4, 9)
 
 
-def apply(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -> Tensor:
-    """Change image n by OPERATIONS[operation[n]] at level[n] (0 to 10), in the direction sign[n] (+1 or -1).
+def apply(images: Tensor, operation: Tensor, level: Tensor) -> Tensor:
+    """Change image n by OPERATIONS[operation[n]] at level[n]; where operation[n] is len(OPERATIONS) it stays.
 
-    Rotate by 3 level degrees and translate by size/3 level/10 pixels (both cut to whole numbers), shear by
-    0.03 level, posterize to 4 - int(4 level/10) bits, solarize from 256 - int(256 level/10) on.
+    The images are sorted by operation, so that each kind works on one slice of the batch.
     """
-    out = torch.empty_like(images)
-    for number, table in enumerate((autocontrast, equalize, posterize, solarize)):
-        rows = (operation == number).nonzero().squeeze(1)
-        chosen = images[rows]
-        out[rows] = look_up(chosen, table(chosen, level[rows]))
-    rows = (operation >= _FIRST_GEOMETRIC).nonzero().squeeze(1)
-    height, width = images.shape[-2:]
-    out[rows] = transform(images[rows], affine(operation[rows], level[rows] * sign[rows], height, width))
-    return out
+    order = operation.argsort()
+    images, level = images.index_select(0, order), level[order]
+    count = torch.bincount(operation, minlength=len(OPERATIONS) + 1).tolist()
+    sizes = [*count[:4], count[4] + count[5], count[6] + count[7] + count[8], count[9]]
+    operation = operation[order]
+    parts = zip(images.split(sizes), operation.split(sizes), level.split(sizes), strict=True)
+    for change, (part, kind, at) in zip(
+        (autocontrast, equalize, posterize, solarize, translate, turn), parts, strict=False
+    ):
+        if len(part):
+            part.copy_(change(part, kind, at))
+    return images.index_select(0, order.argsort())
 
 
-def look_up(images: Tensor, table: Tensor) -> Tensor:
-    """Replace every value v of image n, channel c by table[n, c, v]."""
-    return table.gather(2, images.flatten(2).long()).view(images.shape)
-
-
-def autocontrast(images: Tensor, level: Tensor) -> Tensor:
-    """Table (N, C, 256) that stretches each channel to the whole range; a channel of one value stays."""
+def autocontrast(images: Tensor, _: Tensor, level: Tensor) -> Tensor:
+    """Stretch each channel to the whole range; a channel of one value stays as it is."""
     pixels = images.flatten(2)
     low, high = pixels.amin(2, keepdim=True).double(), pixels.amax(2, keepdim=True).double()
-    scale = 255.0 / (high - low)
-    ramp = torch.arange(256, device=images.device, dtype=torch.float64)
-    stretched = (ramp * scale - low * scale).clamp(0, 255)
-    return torch.where(high > low, stretched, ramp).to(torch.uint8)
+    scale = high.new_tensor(255) / (high - low).clamp(min=1)  # divided, where 255 / x would multiply by 1 / x
+    ramp = torch.arange(256, device=images.device)
+    table = torch.where(high > low, (ramp * scale - low * scale).clamp(0, 255), ramp)
+    return table.byte().gather(2, pixels.long()).view(images.shape)
 
 
-def equalize(images: Tensor, level: Tensor) -> Tensor:
-    """Table (N, C, 256) that spreads each channel's values evenly, by Pillow's whole-number arithmetic."""
+def equalize(images: Tensor, _: Tensor, level: Tensor) -> Tensor:
+    """Spread each channel's values evenly, by Pillow's whole-number arithmetic."""
     pixels = images.flatten(2).long()
-    counts = torch.zeros(*pixels.shape[:2], 256, dtype=torch.int32, device=images.device)
-    counts.scatter_add_(
-        2, pixels, torch.ones((), dtype=torch.int32, device=images.device).expand(pixels.shape)
-    )
-    last = counts.gather(2, pixels.amax(2, keepdim=True))
-    step = (pixels.shape[2] - last) // 255
-    below = counts.cumsum(2, dtype=torch.int32) - counts
-    ramp = torch.arange(256, device=images.device, dtype=torch.int32)
-    spread = ((below + step // 2) // step.clamp(min=1)).clamp(max=255)
-    return torch.where(step > 0, spread, ramp).to(torch.uint8)
+    one = torch.ones((), dtype=torch.int32, device=images.device)
+    counts = one.new_zeros(*pixels.shape[:2], 256).scatter_add_(2, pixels, one.expand(pixels.shape))
+    brightest = counts.gather(2, images.flatten(2).amax(2, keepdim=True).long())
+    step = (pixels.shape[2] - brightest) // 255
+    below = counts.cumsum(2) - counts + step // 2
+    ramp = torch.arange(256, device=images.device)
+    table = torch.where(step > 0, (below / step.clamp(min=1)).clamp(max=255), ramp)
+    return table.byte().gather(2, pixels).view(images.shape)
 
 
-def posterize(images: Tensor, level: Tensor) -> Tensor:
-    """Table (N, C, 256) that keeps the leading bits."""
-    dropped = 4 + (4 * level / 10).int()
-    ramp = torch.arange(256, device=images.device, dtype=torch.int32)
-    table = (ramp >> dropped.view(-1, 1, 1)) << dropped.view(-1, 1, 1)
-    return table.to(torch.uint8).expand(-1, images.shape[1], -1)
+def posterize(images: Tensor, _: Tensor, level: Tensor) -> Tensor:
+    """Keep the leading 4 - int(4 level / 10) bits."""
+    lost = (4 * level.abs() / 10).int()
+    return images & (256 - (16 << lost)).byte().view(-1, 1, 1, 1)
 
 
-def solarize(images: Tensor, level: Tensor) -> Tensor:
-    """Table (N, C, 256) that inverts what is bright."""
-    threshold = 256 - (256 * level / 10).int()
-    ramp = torch.arange(256, device=images.device, dtype=torch.int32)
-    table = torch.where(ramp < threshold.view(-1, 1, 1), ramp, 255 - ramp)
-    return table.to(torch.uint8).expand(-1, images.shape[1], -1)
+def solarize(images: Tensor, _: Tensor, level: Tensor) -> Tensor:
+    """Invert the values from 256 - int(256 level / 10) on."""
+    last_kept = (255 - (256 * level.abs() / 10).int()).byte().view(-1, 1, 1, 1)
+    bright = torch.gt(images, last_kept, out=torch.empty_like(images))  # as 0 and 1: faster than as bool
+    return images ^ bright.neg_()
 
 
-def affine(operation: Tensor, level: Tensor, height: int, width: int) -> Tensor:
-    """The map (N, 2, 3) from a pixel of the result to the place (x, y) it comes from; level is signed."""
+def translate(images: Tensor, operation: Tensor, level: Tensor) -> Tensor:
+    """Shift the image left, or up, by int(size / 3 level / 10) pixels."""
+    count, channels, height, width = images.shape
+    left = (width / 3 * level / 10).int().where(operation == TRANSLATE_X, 0)
+    up = (height / 3 * level / 10).int().where(operation == TRANSLATE_Y, 0)
+    x = left.view(-1, 1, 1) + torch.arange(width, device=images.device)
+    y = up.view(-1, 1, 1) + torch.arange(height, device=images.device).view(-1, 1)
+    inside = (x >= 0) & (x < width) & (y >= 0) & (y < height)
+    place = (y.clamp(0, height - 1) * width + x.clamp(0, width - 1)).view(count, 1, -1)
+    found = images.flatten(2).gather(2, place.expand(-1, channels, -1)).view(images.shape)
+    return found.mul_(inside.unsqueeze(1))
 
-    def only(name: str, amount: Tensor) -> Tensor:
-        return amount.where(operation == OPERATIONS.index(name), torch.zeros_like(amount))
 
-    angle = only("rotate", (30 * level / 10).trunc()).deg2rad()
+def turn(images: Tensor, operation: Tensor, level: Tensor) -> Tensor:
+    """Rotate anti-clockwise by int(30 level / 10) degrees, or shear left or up by 0.3 level / 10."""
+    count, _, height, width = images.shape
+    angle = (30 * level / 10).int().where(operation == ROTATE, 0).deg2rad()
+    shear = 0.3 * level / 10
     cos, sin = angle.cos(), angle.sin()
-    x, y = width / 2, height / 2
-    shift_x = x - cos * x + sin * y + only("translate_x", (width / 3 * level / 10).trunc())
-    shift_y = y - sin * x - cos * y + only("translate_y", (height / 3 * level / 10).trunc())
-    first = torch.stack([cos, only("shear_x", 0.3 * level / 10) - sin, shift_x], dim=1)
-    second = torch.stack([sin + only("shear_y", 0.3 * level / 10), cos, shift_y], dim=1)
-    return torch.stack([first, second], dim=1)
-
-
-def transform(images: Tensor, matrix: Tensor) -> Tensor:
-    """Look up every pixel of the result where the map says, between four neighbours."""
-    height, width = images.shape[-2:]
-    y, x = torch.meshgrid(
-        torch.arange(height, device=images.device) + 0.5,
-        torch.arange(width, device=images.device) + 0.5,
-        indexing="ij",
-    )
-    pixel = torch.stack([x.flatten(), y.flatten(), torch.ones(height * width, device=images.device)])
-    size = torch.tensor([[width], [height]], device=images.device)
-    source = (matrix @ pixel) / size  # in [0, 1) within the image
-    inside = ((source >= 0) & (source < 1)).all(1).view(-1, 1, height, width)
-    grid = (2 * source - 1).mT.reshape(-1, height, width, 2)
+    # A pixel at (x, y) comes from (a x + b y + c, d x + e y + f), with x and y counted from the centre.
+    a, b = cos, shear.where(operation == SHEAR_X, -sin)
+    d, e = shear.where(operation == SHEAR_Y, sin), cos
+    c = b.where(operation == SHEAR_X, 0) * height / 2
+    f = d.where(operation == SHEAR_Y, 0) * width / 2
+    # grid_sample counts in halves of the image: inside is what lies between -1 and 1.
+    matrix = torch.stack([a, b * height / width, c * 2 / width, d * width / height, e, f * 2 / height], dim=1)
+    x = (2 * torch.arange(width, device=images.device) + 1) / width - 1
+    y = (2 * torch.arange(height, device=images.device) + 1) / height - 1
+    pixels = torch.stack([x.repeat(height), y.repeat_interleave(width), torch.ones_like(x).repeat(height)])
+    grid = matrix.view(-1, 2, 3) @ pixels
+    inside = grid.abs().amax(1).lt_(1).view(count, 1, height, width)  # in place it stays float, and is faster
+    grid = grid.view(count, 2, height, width).permute(0, 2, 3, 1)
     found = F.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)
-    return (found * inside + 0.5).to(torch.uint8)
+    # Pillow cuts the fraction off; the little more keeps 127.9999, which is 128 rounded four times, from 127.
+    return torch.addcmul(grid.new_tensor(0.001), found, inside).byte()

@@ -1,7 +1,7 @@
 """Changes of brightness and saturation in HSV: value V = max, saturation S = (max - min) / max.
 
-Truncation to 8 bits makes the last bit of a double decide (a factor of 1.5 lands on whole grey levels half of the time),
-so these follow scikit-image's conversions operation by operation.
+Truncation to 8 bits makes the last bit of a double decide (a factor of 1.5 lands on whole grey levels half of
+the time), so these follow scikit-image's conversions operation by operation.
 """
 
 import numpy as np

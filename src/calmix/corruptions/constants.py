@@ -1,7 +1,7 @@
 """The benchmark's constants: one row of five severities for each corruption, by the size of the images.
 
-Hendrycks and Dietterich, "Benchmarking neural network robustness to common corruptions and perturbations" (2019), made
-a set of constants for each size: CIFAR-C (32), Tiny-ImageNet-C (64), ImageNet-C (224) and ImageNet-C for
+Hendrycks and Dietterich, "Benchmarking neural network robustness to common corruptions and perturbations"
+(2019), made a set for each size: CIFAR-C (32), Tiny-ImageNet-C (64), ImageNet-C (224) and ImageNet-C for
 Inception (299). The names of the numbers are the parameters of the function that takes them.
 """
 
@@ -32,7 +32,7 @@ def _times(factor: float, *rows: Row) -> list[Row]:
     return [tuple(factor * value for value in row) for row in rows]
 
 
-_CIFAR = {
+_CIFAR: dict[str, list[Row]] = {
     "gaussian_noise": _single(0.04, 0.06, 0.08, 0.09, 0.10),
     "shot_noise": _single(500, 250, 100, 75, 50),
     "impulse_noise": _single(0.01, 0.02, 0.03, 0.05, 0.07),
@@ -69,9 +69,15 @@ _CIFAR = {
 }
 
 # 244 is a slip for 224 in the benchmark's own code, and part of its numbers.
-_IMAGENET_ELASTIC: list[Row] = [(2, 0.7, 0.1), (2, 0.08, 0.2), (0.05, 0.01, 0.02), (0.07, 0.01, 0.02), (0.12, 0.01, 0.02)]
+_IMAGENET_ELASTIC: list[Row] = [
+    (2, 0.7, 0.1),
+    (2, 0.08, 0.2),
+    (0.05, 0.01, 0.02),
+    (0.07, 0.01, 0.02),
+    (0.12, 0.01, 0.02),
+]
 
-_IMAGENET = {
+_IMAGENET: dict[str, list[Row]] = {
     "gaussian_noise": _single(0.08, 0.12, 0.18, 0.26, 0.38),
     "shot_noise": _single(60, 25, 12, 5, 3),
     "impulse_noise": _single(0.03, 0.06, 0.09, 0.17, 0.27),
@@ -172,12 +178,14 @@ def constants(name: str, severity: int, *, size: int) -> Row:
     if severity not in SEVERITIES:
         raise InputError(f"severity={severity!r} is no severity; give one of 1, 2, 3, 4, 5")
     if size not in _SETS:
-        raise InputError(f"size={size!r} has no constants of its own; give one of {', '.join(map(str, _SETS))}")
+        raise InputError(
+            f"size={size!r} has no constants of its own; give one of {', '.join(map(str, _SETS))}"
+        )
     return _SETS[size][name][severity - 1]
 
 
 def nearest_size(height: int, width: int) -> int:
-    """The set of constants for images of that size, judged by the shorter side; 299 is only taken when asked for.
+    """The set of constants for images of that size, judged by the shorter side; 299 has to be asked for.
 
     >>> nearest_size(28, 28), nearest_size(96, 120), nearest_size(512, 512)
     (32, 64, 224)

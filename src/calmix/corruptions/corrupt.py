@@ -53,9 +53,9 @@ def corrupt(
     size: int | None = None,
     frost_folder: str | os.PathLike[str] | None = None,
 ) -> Batch:
-    """Corrupt uint8 images (N, H, W, 3 or 1) as CIFAR-C, Tiny-ImageNet-C or ImageNet-C do; an array of that shape.
+    """Corrupt uint8 images (N, H, W, 3 or 1) as CIFAR-C, Tiny-ImageNet-C and ImageNet-C were; same shape.
 
-    `start` is the place of images[0] in its set: image i of a set gets the same draws in whatever batch it comes.
+    `start` is the place of images[0] in its set: image i of a set gets the same draws in every batch.
     The constants are those of the nearest official size, or of `size` = 32, 64, 224 or 299. Grey images (one
     channel) go through the types that need colour as three equal channels and come back as their luma.
     Frost takes its photographs from `frost_folder`; `frost_source` says where it looks otherwise.

@@ -30,8 +30,8 @@ def elastic_transform(images: Images, draws: Draws, amplitude: float, sigma: flo
         ]
     ).reshape(images.shape)
     if amplitude:
-        pull = draws.uniform(-amplitude, amplitude, 2, height, width)
-        pull = _smoothing(height, sigma) @ pull @ _smoothing(width, sigma).T
+        noise = draws.uniform(-amplitude, amplitude, 2, height, width)
+        pull = _smoothing(height, sigma) @ noise @ _smoothing(width, sigma).T
         to_x = pull[:, 0] + np.arange(width, dtype=np.float32)
         to_y = pull[:, 1] + np.arange(height, dtype=np.float32)[:, None]
         bent = np.stack(
@@ -62,14 +62,18 @@ def _smoothing(length: int, sigma: float) -> npt.NDArray[np.float32]:
 def pixelate(images: Images, factor: float) -> Images:
     """Fewer pixels, each the mean of those it covers, and back.
 
-    Pillow resizes across and then down, one line at a time, so all images of a batch lie side by side in one picture.
+    Pillow resizes across and then down, line by line, so all images of a batch can lie in one picture.
     """
     count, height, width, channels = images.shape
     across, down = int(width * factor), int(height * factor)
     tall = _resize(images.reshape(count * height, width, channels), count * height, across)
-    wide = tall.reshape(count, height, across, channels).swapaxes(0, 1).reshape(height, count * across, channels)
+    wide = (
+        tall.reshape(count, height, across, channels).swapaxes(0, 1).reshape(height, count * across, channels)
+    )
     wide = _resize(_resize(wide, down, count * across), height, count * across)
-    tall = wide.reshape(height, count, across, channels).swapaxes(0, 1).reshape(count * height, across, channels)
+    tall = (
+        wide.reshape(height, count, across, channels).swapaxes(0, 1).reshape(count * height, across, channels)
+    )
     return _resize(tall, count * height, width).reshape(images.shape)
 
 
@@ -86,5 +90,5 @@ def jpeg_compression(images: Images, quality: float) -> Images:
     out = np.empty_like(images)
     for image, back in zip(images[..., ::-1], out[..., ::-1], strict=True):
         data = cv2.imencode(".jpg", image, flags)[1]
-        back[:] = cv2.imdecode(data, cv2.IMREAD_UNCHANGED).reshape(back.shape)
+        back[:] = np.reshape(np.asarray(cv2.imdecode(data, cv2.IMREAD_UNCHANGED)), back.shape)
     return out

@@ -12,7 +12,7 @@ from calmix.seeds import derive
 
 
 def block_length(height: int, width: int) -> int:
-    """How many images share one stream: 64 of 32 x 32, one of 256 x 256 and above; never a matter of the batch."""
+    """How many images share one stream: 64 of 32 x 32, one of 224 x 224, whatever the batch."""
     return min(64, max(1, 65536 // (height * width)))
 
 
@@ -22,7 +22,7 @@ def _normal_quantiles() -> npt.NDArray[np.float32]:
 
 
 class Draws:
-    """The draws of images `rows` of block `block`: each method draws for the whole block and returns those rows.
+    """The draws for images `rows` of one block: each method draws for the whole block and returns those rows.
 
     Shapes are those of one image; a leading axis over `rows` is added.
 

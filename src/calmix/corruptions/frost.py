@@ -1,4 +1,4 @@
-"""Textures of frost: the benchmark's photographs where this machine has them, and a procedural stand-in elsewhere.
+"""Textures of frost: the benchmark's photographs where they are found, and else a procedural stand-in.
 
 Nobody has said who took the photographs, so calmix does not carry them. It reads them from a folder that
 is given or named by CALMIX_FROST, or from an installed `imagecorruptions`, which it does not import.
@@ -28,8 +28,8 @@ PHOTOGRAPHS = {
     "frost4.jpg": "3f8b91ca",
     "frost5.jpg": "5fc6a19d",
 }
-# Of each photograph, at a fifth of its size and at full size: mean colour, standard deviation of the mean between
-# pieces and of the values within one, and the exponent of the power spectrum, 1 / f^exponent.
+# Of each photograph, at a fifth of its size and at full size: mean colour, standard deviation of the mean
+# between pieces and of the values within one, and the exponent of the power spectrum, 1 / f^exponent.
 _SMALL = (
     ((79, 149, 165), 12.6, 15.7, 1.23),
     ((199, 203, 213), 8.5, 17.9, 0.82),
@@ -53,7 +53,7 @@ def frost_source(folder: str | os.PathLike[str] | None = None) -> str:
 
 
 def frost_crops(
-    draws: Draws, height: int, width: int, scale: float, folder: str | os.PathLike[str] | None
+    draws: Draws, scale: float, folder: str | os.PathLike[str] | None, height: int, width: int
 ) -> npt.NDArray[Any]:
     """A random piece of a random texture for each image: (N, height, width, 3)."""
     which = draws.integers(0, len(PHOTOGRAPHS))
@@ -75,7 +75,9 @@ def _procedural(
 ) -> npt.NDArray[np.float32]:
     """Colour, contrast and spectrum of the photographs, but not their needles."""
     table = _SMALL if scale < 0.5 else _FULL
-    colour, between, within, slope = (np.array(column, np.float32)[which] for column in zip(*table, strict=True))
+    colour, between, within, slope = (
+        np.array(column, np.float32)[which] for column in zip(*table, strict=True)
+    )
     shape = (-1, 1, 1)
     frequency = np.hypot(fft.fftfreq(height)[:, None], fft.rfftfreq(width)).astype(np.float32)
     frequency[0, 0] = np.inf
@@ -87,29 +89,30 @@ def _procedural(
 
 
 def _find(folder: str | os.PathLike[str] | None) -> Path | None:
-    folder = folder or os.environ.get("CALMIX_FROST")
-    if folder:
-        _check(Path(folder))
-        return Path(folder)
+    """Folder that was asked for, which has to be right, or else the installed package's, if it is."""
+    asked = folder or os.environ.get("CALMIX_FROST")
+    if asked:
+        if fault := _fault(Path(asked)):
+            raise InputError(fault)
+        return Path(asked)
     spec = importlib.util.find_spec("imagecorruptions")
-    for place in (spec and spec.submodule_search_locations) or ():
-        if all((Path(place) / "frost" / name).exists() for name in PHOTOGRAPHS):
-            return Path(place) / "frost"
-    return None
+    places = [Path(place) / "frost" for place in (spec and spec.submodule_search_locations) or ()]
+    return next((place for place in places if _fault(place) is None), None)
 
 
 @functools.cache
-def _check(folder: Path) -> None:
+def _fault(folder: Path) -> str | None:
+    """What keeps the folder from being the benchmark's photographs."""
     for name, digest in PHOTOGRAPHS.items():
         path = folder / name
         if not path.is_file():
-            raise InputError(f"{path} is missing; a folder of frost photographs holds {', '.join(PHOTOGRAPHS)}")
+            return f"{path} is missing; a folder of frost photographs holds {', '.join(PHOTOGRAPHS)}"
         found = hashlib.sha256(path.read_bytes()).hexdigest()[: len(digest)]
         if found != digest:
-            raise InputError(
-                f"{path} is not the benchmark's photograph: its SHA-256 begins with {found}, not {digest}; "
-                "copy it again"
+            return (
+                f"{path} is not the benchmark's: its SHA-256 begins with {found}, not {digest}; copy it again"
             )
+    return None
 
 
 @functools.lru_cache(maxsize=16)

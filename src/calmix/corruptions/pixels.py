@@ -10,7 +10,7 @@ Reals = npt.NDArray[np.floating[Any]]
 
 
 def truncate(values: Reals) -> Images:
-    """Real grey levels -> 8 bits by dropping the fraction, as the benchmark does; what leaves 0..255 is clipped.
+    """Real grey levels -> 8 bits: clipped to 0..255 and, as in the benchmark, the fraction dropped.
 
     >>> truncate(np.array([-3.0, 7.9, 255.0, 300.0])).tolist()
     [0, 7, 255, 255]

@@ -29,8 +29,7 @@ def snow(
 ) -> Images:
     """The image whitened, plus streaks of bright noise and the same streaks turned upside down."""
     height, width = images.shape[1:3]
-    layer = draws.normal(mean, scale, height, width)
-    layer = zoom_matrix(height, zoom) @ layer @ zoom_matrix(width, zoom).T
+    layer = zoom_matrix(height, zoom) @ draws.normal(mean, scale, height, width) @ zoom_matrix(width, zoom).T
     layer[layer < threshold] = 0
     flakes = streak(truncate(layer * 255)[..., None], draws.uniform(-135, -45), radius, sigma)
     whiter = np.maximum(images, (images @ LUMA * 1.5 + 127.5)[..., None])
@@ -47,7 +46,7 @@ def frost(
     folder: str | os.PathLike[str] | None = None,
 ) -> Images:
     """keep x + add times a piece of a picture of frost, taken at `scale`."""
-    return truncate(keep * images + add * frost_crops(draws, *images.shape[1:3], scale, folder))
+    return truncate(keep * images + add * frost_crops(draws, scale, folder, *images.shape[1:3]))
 
 
 def fog(images: Images, draws: Draws, amount: float, decay: float) -> Images:
@@ -71,13 +70,16 @@ def _plasma(draws: Draws, side: int, decay: float) -> Reals:
     while step >= 2:
         half = step // 2
         corners, centres = np.s_[:, ::step, ::step], np.s_[:, half::step, half::step]
-        clouds[centres] = _sum_of_ends(_sum_of_ends(clouds[corners], 1, -1), 2, -1) / 4 + spread**2 * wobble[centres]
+        clouds[centres] = (
+            _sum_of_ends(_sum_of_ends(clouds[corners], 1, -1), 2, -1) / 4 + spread**2 * wobble[centres]
+        )
         for at, axis in ((np.s_[:, ::step, half::step], 2), (np.s_[:, half::step, ::step], 1)):
             around = _sum_of_ends(clouds[corners], axis, -1) + _sum_of_ends(clouds[centres], 3 - axis, 1)
             clouds[at] = around / 4 + spread**2 * wobble[at]
         step, spread = half, spread / decay
     clouds -= clouds.min(axis=(1, 2), keepdims=True)
-    return clouds / clouds.max(axis=(1, 2), keepdims=True)
+    clouds /= clouds.max(axis=(1, 2), keepdims=True)
+    return clouds
 
 
 def _sum_of_ends(values: Reals, axis: int, shift: int) -> Reals:

@@ -45,7 +45,6 @@ def fetch(remote: Remote, folder: Path, *, progress: Progress | None = None, pat
     path = folder / remote.name
     if path.is_file() and not _flaw(path, remote):
         return path
-    folder.mkdir(parents=True, exist_ok=True)
     part = folder / f"{remote.name}.part"
     reason = _transfer(remote, part, progress, patience)
     if (found := part.stat().st_size) < remote.size:
@@ -95,6 +94,7 @@ def _transfer(remote: Remote, part: Path, progress: Progress | None, patience: f
     with _open(request, remote, part, patience) as response:
         if response.status != 206:  # the server sends the whole file, whatever was asked for
             done = 0
+        part.parent.mkdir(parents=True, exist_ok=True)
         with open(part, "ab" if done else "wb") as file:
             try:
                 while done <= remote.size and (block := response.read(BLOCK)):
@@ -102,6 +102,8 @@ def _transfer(remote: Remote, part: Path, progress: Progress | None, patience: f
                     done += len(block)
                     if progress:
                         progress(remote.name, done, remote.size)
+                file.flush()
+                os.fsync(file.fileno())
             except (OSError, http.client.HTTPException) as error:
                 return f" ({error})"
     return ""
@@ -112,17 +114,21 @@ def _open(
 ) -> http.client.HTTPResponse:
     """The server's answer; in a thread, since without network the look-up of a name can hang for minutes."""
     answers: queue.SimpleQueue[http.client.HTTPResponse | Exception] = queue.SimpleQueue()
+    given_up = threading.Event()
 
     def ask() -> None:
         try:
-            answers.put(urllib.request.urlopen(request, timeout=30))
+            response: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=30)
         except Exception as error:
             answers.put(error)
+        else:
+            response.close() if given_up.is_set() else answers.put(response)
 
     threading.Thread(target=ask, daemon=True).start()
     try:
         answer = answers.get(timeout=patience)
     except queue.Empty:
+        given_up.set()
         answer = TimeoutError(f"no answer in {patience:g} s")
     if isinstance(answer, urllib.error.HTTPError):
         answer.close()

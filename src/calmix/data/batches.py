@@ -12,7 +12,7 @@ from calmix.errors import InputError
 from calmix.seeds import generator
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Batch:
     """Inputs `(B, C, H, W)`, float32 in [0, 1], or `(B, F)`; labels, groups and positions in the part `(B,)`.
 

@@ -96,7 +96,8 @@ def load(name: str, root: str | os.PathLike[str] | None = None) -> DataSet:
     folder = _find(name, places)
     if folder is None:
         raise InputError(
-            f"{name} is not here: looked in {', '.join(map(str, places))}; {_remedy(name, places)}"
+            f"{name} is not here: looked in {', '.join(map(str, places))}; {_remedy(name, places)}, "
+            f"or let CALMIX_DATA name the folder that has it"
         )
     return FROM_FILES[name](folder)
 

@@ -90,7 +90,9 @@ def _read(folder: Path, layout: Layout, files: dict[str, int]) -> Part:
     for file, count in files.items():
         begin, end = end, end + count
         with open(folder / file, "rb") as opened:
-            opened.readinto(records[begin:end])  # type: ignore[arg-type]
+            found = opened.readinto(records[begin:end])  # type: ignore[arg-type]
+        if found != count * layout.record:
+            raise InputError(f"{folder / file}: {found:,} bytes read, {count * layout.record:,} expected")
         for column, names in enumerate(layout.names):
             read = records[begin:end, column]
             if (worst := int(read.max())) >= len(names):

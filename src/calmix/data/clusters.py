@@ -14,7 +14,7 @@ DISTANCE = 3.0  # of the centres from the origin, around which there are no data
 RADII = (0.2, 0.35, 0.5, 0.65, 0.8)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Clusters:
     """Points float32 `(N, 2)` and labels `(N,)`, drawn around `centres` `(5, 2)` with `radii` `(5,)`."""
 

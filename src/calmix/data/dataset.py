@@ -43,7 +43,7 @@ class Examples(Protocol):
         """For each index `(..., B)` its inputs `(..., B, *shape)`; images as uint8. None: no random draws."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
     """Examples in memory: uint8 images `(N, H, W, C)` or float32 vectors `(N, F)`, their labels and groups.
 

@@ -48,7 +48,7 @@ class ImageFiles:
 
     def take(self, index: Tensor) -> "ImageFiles":
         groups = None if self.groups is None else self.groups[index]
-        return replace(self, files=self.files[index.numpy()], labels=self.labels[index], groups=groups)
+        return replace(self, files=self.files[index.cpu().numpy()], labels=self.labels[index], groups=groups)
 
     def read(self, batches: Sequence[Tensor], draws: Draws | None = None) -> Iterator[Tensor]:
         loader = DataLoader(

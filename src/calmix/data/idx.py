@@ -48,26 +48,25 @@ def read_idx(path: Path, axes: int) -> Tensor:
     """
     head = 4 + 4 * axes
     content = bytearray()
-    expected = head
-    broken = ""
+    found, expected, broken = 0, head, ""
     with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
         try:
             content += file.read(head)
-            if len(content) == head:
+            found = len(content)
+            if found == head:
                 magic, *shape = struct.unpack(f">{1 + axes}I", content)
                 if magic != 0x0800 + axes:
                     raise InputError(f"{path}: magic number {magic} found, {0x0800 + axes} expected")
                 expected += math.prod(shape)
-                while len(content) <= expected and (block := file.read(1 << 20)):
-                    content += block
+                while block := file.read1(1 << 20):  # read() would lose what comes before a break
+                    found += len(block)
+                    if found <= expected:  # what is too much is counted, not kept
+                        content += block
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             broken = f" ({error})"
-    if len(content) != expected or broken:
-        more = "more than " if len(content) > expected else ""
-        found = f"{more}{min(len(content), expected):,} bytes found"
-        raise InputError(
-            f"{path}: {found}{' unpacked' * (path.suffix == '.gz')}, {expected:,} expected{broken}"
-        )
+    if found != expected or broken:
+        unpacked = " unpacked" if path.suffix == ".gz" else ""
+        raise InputError(f"{path}: {found:,} bytes found{unpacked}, {expected:,} expected{broken}")
     if not math.prod(shape):
         raise InputError(f"{path}: empty, of shape {tuple(shape)}")
     return torch.frombuffer(content, dtype=torch.uint8, offset=head).view(shape)

@@ -1,0 +1,124 @@
+"""Augmentation of 256 colour images of 32 x 32: each transform beside its peer, each mixer beside a torch.lerp."""
+
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from benchmarks.timing import Row, cpu_seconds
+from calmix.augment import AugMix, CAMixup, CutMix, ForgettingMixup, Mixup, crop_flip
+from calmix.augment.operations import OPERATIONS
+
+BATCH, CLASSES, MEMBERS = 256, 100, 4
+
+
+def rows() -> Iterator[Row]:
+    generator = torch.Generator().manual_seed(0)
+    images = smooth_images(BATCH)
+    augmix = AugMix()
+    pictures = [Image.fromarray(image) for image in (images * 255).byte().permute(0, 2, 3, 1).numpy()]
+    draw = np.random.default_rng(0)
+    ours, pillow = cpu_seconds(
+        lambda: augmix(images, generator=generator),
+        lambda: [augmix_one(picture, draw) for picture in pictures],
+    )
+    yield Row("AugMix with Pillow, image by image", BATCH / pillow, "images/s")
+    yield Row("AugMix", BATCH / ours, "images/s")
+    yield Row("AugMix beside Pillow", pillow / ours, "times", at_least=10)
+
+    (seconds,) = cpu_seconds(lambda: crop_flip(images, generator=generator), repeats=20)
+    yield Row("crop and flip", BATCH / seconds, "images/s", at_least=30_000)
+
+    labels = torch.randint(0, CLASSES, (BATCH,), generator=generator)
+    other = images.flip(0)
+    mixup, cutmix = Mixup(CLASSES), CutMix(CLASSES)
+    lerp, mixed, cut = cpu_seconds(
+        lambda: torch.lerp(images, other, 0.3),
+        lambda: mixup(images, labels, generator=generator),
+        lambda: cutmix(images, labels, generator=generator),
+        repeats=50,
+    )
+    yield Row("Mixup", mixed / lerp, "lerps", at_most=2.5)
+    yield Row("CutMix", cut / lerp, "lerps")
+
+    camixup = CAMixup(CLASSES, members=MEMBERS)
+    logits = torch.randn(MEMBERS, 2500, CLASSES, generator=generator)
+    truth = torch.randint(0, CLASSES, (2500,), generator=generator)
+    camixup.update(logits, truth)
+    forgetting = ForgettingMixup(CLASSES, 47_500, members=MEMBERS)
+    index = torch.randperm(47_500, generator=generator)[:BATCH]
+    many, many_labels = images.repeat(MEMBERS, 1, 1, 1), labels.repeat(MEMBERS)
+    everyone, chosen, forgotten = cpu_seconds(
+        lambda: mixup(many, many_labels, generator=generator),
+        lambda: camixup(images, labels, generator=generator),
+        lambda: forgetting(images, labels, index=index, generator=generator),
+        repeats=50,
+    )
+    yield Row("CAMixup, 4 members, beside Mixup of 4 x 256", chosen / everyone, "times", at_most=1.2)
+    yield Row("ForgettingMixup, 4 members, beside the same", forgotten / everyone, "times", at_most=1.2)
+
+    single = CAMixup(CLASSES, members=1)
+    one, four, counted = cpu_seconds(
+        lambda: single.update(logits[:1], truth),
+        lambda: camixup.update(logits, truth),
+        lambda: forgetting.update(),
+        repeats=20,
+    )
+    yield Row("CAMixup.update, 1 member, 2,500 x 100", one * 1e3, "ms", at_most=5)
+    yield Row("CAMixup.update, 4 members, 2,500 x 100", four * 1e3, "ms")
+    yield Row("ForgettingMixup.update, 4 members, 47,500", counted * 1e3, "ms")
+
+
+def smooth_images(count: int) -> Tensor:
+    """Images with the gradients of photographs rather than the noise of dice, in [0, 1]."""
+    coarse = torch.rand(count, 3, 6, 6, generator=torch.Generator().manual_seed(1))
+    return torch.nn.functional.interpolate(coarse, 32, mode="bicubic").clamp(0, 1)
+
+
+def augmix_one(picture: Image.Image, draw: np.random.Generator) -> np.ndarray:
+    """The same AugMix as a loader would do it: one Pillow image after another."""
+    clean = np.asarray(picture, dtype=np.float32) / 255
+    weights = draw.dirichlet([1.0] * 3).astype(np.float32)
+    keep = np.float32(draw.beta(1.0, 1.0))
+    blend = np.zeros_like(clean)
+    for weight in weights:
+        chain = picture
+        for _ in range(random.randint(1, 3)):
+            level = random.uniform(0.1, 3)
+            chain = operate(chain, random.choice(OPERATIONS), level, random.choice((-1, 1)))
+        blend += weight * (np.asarray(chain, dtype=np.float32) / 255)
+    return keep * clean + (1 - keep) * blend
+
+
+def operate(picture: Image.Image, operation: str, level: float, sign: int) -> Image.Image:
+    """One operation of AugMix by Pillow, as `calmix.augment.operations.apply` states it."""
+    width, height = picture.size
+
+    def affine(*matrix: float) -> Image.Image:
+        return picture.transform(
+            picture.size, Image.Transform.AFFINE, matrix, resample=Image.Resampling.BILINEAR
+        )
+
+    match operation:
+        case "autocontrast":
+            return ImageOps.autocontrast(picture)
+        case "equalize":
+            return ImageOps.equalize(picture)
+        case "posterize":
+            return ImageOps.posterize(picture, 4 - int(4 * level / 10))
+        case "solarize":
+            return ImageOps.solarize(picture, 256 - int(256 * level / 10))
+        case "rotate":
+            return picture.rotate(sign * int(30 * level / 10), resample=Image.Resampling.BILINEAR)
+        case "shear_x":
+            return affine(1, sign * 0.3 * level / 10, 0, 0, 1, 0)
+        case "shear_y":
+            return affine(1, 0, 0, sign * 0.3 * level / 10, 1, 0)
+        case "translate_x":
+            return affine(1, 0, sign * int(width / 3 * level / 10), 0, 1, 0)
+        case "translate_y":
+            return affine(1, 0, 0, 0, 1, sign * int(height / 3 * level / 10))
+    raise ValueError(operation)

@@ -1,0 +1,128 @@
+import hashlib
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from calmix import InputError, data
+from calmix.data import catalogue, cifar
+from calmix.data.archives import Remote
+
+
+@pytest.fixture
+def no_system_folder(monkeypatch, tmp_path):
+    """As on a machine without Debian's packages."""
+    here = {
+        name: tuple(place for place in places if not place.startswith("/"))
+        for name, places in catalogue.PLACES.items()
+    }
+    monkeypatch.setattr(catalogue, "PLACES", here)
+
+
+@pytest.fixture
+def small_cifar(monkeypatch):
+    """CIFAR-100 with two images a file."""
+    small = cifar.Layout("cifar-100-binary", {"train.bin": 2}, {"test.bin": 2}, cifar.CIFAR100.names)
+    monkeypatch.setattr(cifar, "CIFAR100", small)
+    monkeypatch.setattr(catalogue, "CIFAR100", small)
+    return small
+
+
+def place_archive(root, monkeypatch, files):
+    """The archive as if somebody had carried it over; its address leads nowhere."""
+    root.mkdir()
+    with tarfile.open(root / "small.tar.gz", "w:gz") as tar:
+        for name, content in files.items():
+            info = tarfile.TarInfo(f"cifar-100-binary/{name}")
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    content = (root / "small.tar.gz").read_bytes()
+    remote = Remote("http://127.0.0.1:9/small.tar.gz", hashlib.md5(content).hexdigest(), len(content))
+    monkeypatch.setitem(catalogue.REMOTES, "cifar100", (remote,))
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones():
+    with pytest.raises(InputError, match="no data set 'cifar'; there are digits, clusters, cifar10"):
+        data.load("cifar")
+
+
+@pytest.mark.usefixtures("no_system_folder")
+@pytest.mark.parametrize("name", ["cifar10", "cifar100", "fashion-mnist", "mnist"])
+def test_an_absent_set_says_where_it_looked_and_how_to_get_it(tmp_path, name):
+    with pytest.raises(InputError) as caught:
+        data.load(name, tmp_path)
+    message = str(caught.value)
+    assert message.startswith(f"{name} is not here: looked in {tmp_path / catalogue.PLACES[name][0]}, ")
+    assert f"`calmix data --download {name}`" in message
+
+
+def test_the_root_comes_from_the_argument_the_environment_or_the_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("CALMIX_DATA", str(tmp_path / "named"))
+    assert data.default_root() == tmp_path / "named"
+    with pytest.raises(InputError, match=str(tmp_path / "named" / "cifar-10-batches-bin")):
+        data.load("cifar10")
+    with pytest.raises(InputError, match=str(tmp_path / "given" / "cifar-10-batches-bin")):
+        data.load("cifar10", tmp_path / "given")
+    monkeypatch.delenv("CALMIX_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert data.default_root() == tmp_path / "cache" / "calmix"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert data.default_root() == Path.home() / ".cache" / "calmix"
+
+
+@pytest.mark.usefixtures("no_system_folder")
+def test_the_inventory_of_an_empty_folder(tmp_path):
+    entries = data.inventory(tmp_path)
+    assert tuple(entry.name for entry in entries) == data.NAMES
+    assert [entry.state for entry in entries] == ["present"] * 2 + ["missing"] * 5
+    assert all(entry.looked and entry.remedy for entry in entries[2:])
+
+
+@pytest.mark.usefixtures("no_system_folder")
+def test_the_inventory_tells_present_from_damaged(tmp_path, small_cifar):
+    folder = tmp_path / "cifar-100-binary"
+    folder.mkdir()
+    for file in ("train.bin", "test.bin"):
+        (folder / file).write_bytes(bytes(2 * 3_074))
+    (tmp_path / "mnist").mkdir()
+    (tmp_path / "mnist" / "train-images-idx3-ubyte").write_bytes(b"\0\0\x08\x03")
+    entries = {entry.name: entry for entry in data.inventory(tmp_path)}
+    assert (entries["cifar100"].state, entries["cifar100"].found) == ("present", folder)
+    assert entries["cifar100"].size == 4 * 3_074
+    assert (entries["mnist"].state, entries["mnist"].size) == ("damaged", 4)
+    assert "missing" in entries["mnist"].problem
+    os.truncate(folder / "test.bin", 3_074)
+    (damaged,) = (entry for entry in data.inventory(tmp_path) if entry.name == "cifar100")
+    assert damaged.state == "damaged"
+    assert damaged.problem == f"{folder / 'test.bin'}: 3,074 bytes found, 6,148 expected"
+    assert "--download cifar100" in damaged.remedy
+
+
+def test_an_archive_that_was_carried_over_is_verified_unpacked_and_loaded(tmp_path, monkeypatch, small_cifar):
+    root = tmp_path / "root"
+    record = bytes([1, 2]) + bytes(3_072)
+    place_archive(root, monkeypatch, {"train.bin": record * 2, "test.bin": record * 2})
+    assert data.download("cifar100", root) == root / "cifar-100-binary"
+    assert data.load("cifar100", root).test.labels.tolist() == [2, 2]
+    (root / "small.tar.gz").unlink()
+    assert data.download("cifar100", root) == root / "cifar-100-binary"  # sound: no network needed
+    os.truncate(root / "cifar-100-binary" / "test.bin", 10)
+    with pytest.raises(InputError, match="no network"):
+        data.download("cifar100", root)
+
+
+def test_a_damaged_folder_is_mended_from_the_archive(tmp_path, monkeypatch, small_cifar):
+    root = tmp_path / "root"
+    place_archive(root, monkeypatch, {"train.bin": bytes(2 * 3_074), "test.bin": bytes(2 * 3_074)})
+    data.download("cifar100", root)
+    os.truncate(root / "cifar-100-binary" / "train.bin", 10)
+    data.download("cifar100", root)
+    assert len(data.load("cifar100", root).train) == 2
+
+
+@pytest.mark.parametrize(("name", "why"), [("digits", "always here"), ("folder", "put images into")])
+def test_what_cannot_be_downloaded_says_why(tmp_path, name, why):
+    with pytest.raises(InputError, match=f"name: {name} cannot be downloaded; .*{why}"):
+        data.download(name, tmp_path)

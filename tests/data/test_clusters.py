@@ -1,0 +1,36 @@
+import pytest
+import torch
+
+from calmix import InputError
+from calmix.data import load, make_clusters
+
+
+def test_each_cluster_has_its_centre_and_radius():
+    made = make_clusters(50_000)
+    assert len(set(made.radii.tolist())) == 5
+    for k in range(5):
+        points = made.points[made.labels == k]
+        assert torch.allclose(points.mean(0), made.centres[k], atol=5 * made.radii[k].item() / 100)
+        assert torch.allclose(points.std(0), made.radii[k].expand(2), rtol=0.04)
+
+
+def test_centres_surround_the_origin_and_stand_apart():
+    centres = make_clusters(5).centres
+    assert torch.allclose(centres.norm(dim=1), torch.tensor(3.0))
+    assert torch.allclose(centres.sum(0), torch.zeros(2), atol=1e-5)
+    assert torch.allclose(centres[0], torch.tensor([0.0, 3.0]), atol=1e-6)
+    assert torch.pdist(centres).min() > 3.5
+
+
+def test_the_seed_decides_and_test_points_are_new():
+    assert torch.equal(make_clusters(10, seed=4).points, make_clusters(10, seed=4).points)
+    clusters = load("clusters")
+    assert not torch.isin(clusters.test.inputs, clusters.train.inputs).all(dim=1).any()
+    assert clusters.train.inputs.dtype == torch.float32
+    assert len(clusters.classes) == 5
+
+
+@pytest.mark.parametrize("size", [0, 7])
+def test_a_size_that_five_clusters_cannot_share_is_refused(size):
+    with pytest.raises(InputError, match=f"size: {size}"):
+        make_clusters(size)
