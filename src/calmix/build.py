@@ -41,8 +41,8 @@ def load_splits(recipe: Recipe, root: Path | None) -> Splits:
             )
         train = train.take(subset(train.labels, recipe.train_size))
     kept = subset(test.labels, recipe.test_size)
-    parts = [_sized(part, recipe.image_size) for part in (train, validation, test.take(kept))]
-    return Splits(*parts, test_index=kept, classes=whole.classes, group_names=whole.group_names)
+    train, validation, test = (_sized(p, recipe.image_size) for p in (train, validation, test.take(kept)))
+    return Splits(train, validation, test, kept, whole.classes, whole.group_names)
 
 
 def subset(labels: Tensor, size: int) -> Tensor:
@@ -100,24 +100,24 @@ def build_ensemble(
     return ensembles.DeepEnsemble(networks)
 
 
-def build_mixer(recipe: Recipe, splits: Splits) -> nn.Module:
+def build_mixer(recipe: Recipe, splits: Splits) -> augment.Mixer:
     """Who is mixed, and how. A deep ensemble has a mixer for each member, which sees that member alone."""
     members = recipe.members if recipe.ensemble == "batch" else 1
     num_classes = len(splits.classes)
     if recipe.mixing == "none":
         return augment.Unmixed(num_classes)
     pairs: dict[str, Any] = {"alpha": recipe.alpha}
+    rule: Any = recipe.forgetting_rule
+    gap_of: Any = "pool" if recipe.ensemble == "mc" else recipe.gap_of
     if recipe.mixing == "forgetting":
-        return augment.ForgettingMixup(
-            num_classes, len(splits.train), members, rule=recipe.forgetting_rule, **pairs
-        )
+        return augment.ForgettingMixup(num_classes, len(splits.train), members, rule=rule, **pairs)
     if recipe.mixing in ("camixup", "cutmix-camixup"):
         if recipe.by_group and splits.group_names is None:
             raise InputError(f"--by-group: {recipe.dataset} has no groups besides its classes")
         return augment.CAMixup(
             num_classes,
             members,
-            gap_of="pool" if recipe.ensemble == "mc" else recipe.gap_of,
+            gap_of=gap_of,
             num_groups=len(splits.group_names) if recipe.by_group and splits.group_names else None,
             mix="cutmix" if recipe.mixing == "cutmix-camixup" else "mixup",
             **pairs,
@@ -134,7 +134,7 @@ class Augmentation:
     """A training batch as the network sees it: crop and flip, then AugMix, then mixing, then softer
     labels."""
 
-    def __init__(self, recipe: Recipe, mixer: nn.Module, member: int) -> None:
+    def __init__(self, recipe: Recipe, mixer: augment.Mixer, member: int) -> None:
         self.recipe = recipe
         self.mixer = mixer
         augmix = augment.AugMix(severity=recipe.severity, alpha=recipe.augmix_alpha)

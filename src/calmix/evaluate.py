@@ -13,7 +13,7 @@ from typing import Any
 from calmix import data, metrics, run_folder
 from calmix.build import Splits, load_splits, subset
 from calmix.calibrate import fit_temperature
-from calmix.data.corrupted import Corrupted, read_corrupted
+from calmix.data.corrupted_examples import Corrupted, read_corrupted
 from calmix.launch import load_model
 from calmix.predict import predict
 from calmix.predictions import Predictions, load_predictions, pool, save_predictions

@@ -16,6 +16,7 @@ NETWORKS = ("small_resnet", "wide_resnet", "resnet50", "mlp")
 TRANSFORMS = ("none", "augmix")
 MIXINGS = ("none", "mixup", "cutmix", "regmixup", "mixupmp", "camixup", "cutmix-camixup", "forgetting")
 SCHEDULES = ("steps", "one-cycle")
+SMOOTHING = 0.1  # what label-smoothing means where no amount is said
 PAPER_NAMES = {"augmixup": "augmix+mixup", "augcamixup": "augmix+camixup"}
 
 
@@ -181,7 +182,7 @@ class Recipe:
         known = {field.name for field in dataclasses.fields(cls)}
         for key in fields:
             one_of("recipe key", key, sorted(known))
-        lists = {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
+        lists: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
         return cls(**lists)
 
 
@@ -194,11 +195,12 @@ def parse_augment(text: str) -> dict[str, Any]:
     fields: dict[str, Any] = {"transform": "none", "mixing": "none", "smoothing": 0.0}
     parts = PAPER_NAMES.get(text, text).split("+")
     said: set[str] = set()
+    value: str | float
     for part in parts:
         if part == "none" and len(parts) == 1:
             continue
         if part == "label-smoothing":
-            field, value = "smoothing", 0.1
+            field, value = "smoothing", SMOOTHING
         elif part in TRANSFORMS[1:]:
             field, value = "transform", part
         else:

@@ -58,14 +58,14 @@ def train_stream(
     model = build_ensemble(recipe, splits.train.shape, len(splits.classes), member)
     if fabric.world_size > 1:
         model = ensembles.synchronise(model)
-    mixer = fabric.to_device(build_mixer(recipe, splits))
+    mixer = build_mixer(recipe, splits).to(fabric.device)
     augmentation = Augmentation(recipe, mixer, member)
     groups = ensembles.parameter_groups(model, weight_decay=recipe.weight_decay)
     optimiser: Any = torch.optim.SGD(groups, lr=recipe.learning_rate, momentum=MOMENTUM, nesterov=True)
     network: Any
     network, optimiser = fabric.setup(model, optimiser)
     steps = data.steps_per_epoch(len(splits.train), recipe.batch_size)
-    done = {"epoch": 0, "step": 0, "loss": 0.0, "seconds": 0.0, "history": []}
+    done: dict[str, Any] = {"epoch": 0, "step": 0, "loss": 0.0, "seconds": 0.0, "history": []}
     if state := checkpoint.load(folder, warn=listener.note, map_location=fabric.device):
         model.load_state_dict(state["model"])
         optimiser.load_state_dict(state["optimiser"])
@@ -108,9 +108,7 @@ def train_stream(
                 done["seconds"] += time.monotonic() - clock
                 clock = time.monotonic()
                 save()
-        shard = {"shard": fabric.global_rank, "shards": fabric.world_size}
-        local = predict(network, splits.validation, seed=recipe.seed, device=fabric.device, **shard)
-        logits = _gather(local, fabric, len(splits.validation))
+        logits = _predict(network, splits.validation, recipe.seed, fabric)
         deciding = yield epoch, logits
         group = splits.validation.groups if recipe.by_group else None
         mixer.update(deciding, splits.validation.labels, group=group)
@@ -138,11 +136,9 @@ def _steps(
     """(step, this process's pieces of the batch with their numbers), from step `start` on."""
     each = recipe.shards // fabric.world_size
     mine = range(fabric.global_rank * each, (fabric.global_rank + 1) * each)
-    order = {"seed": recipe.seed, "epoch": epoch, "member": member, "start": start, "device": fabric.device}
-    streams = [
-        data.train_batches(part, batch_size=recipe.batch_size, shard=s, shards=recipe.shards, **order)
-        for s in mine
-    ]
+    order: dict[str, Any] = {"seed": recipe.seed, "epoch": epoch, "member": member, "start": start}
+    order |= {"batch_size": recipe.batch_size, "shards": recipe.shards, "device": fabric.device}
+    streams = [data.train_batches(part, shard=s, **order) for s in mine]
     for step, batches in enumerate(zip(*streams, strict=True), start=start):
         yield step, list(zip(mine, batches, strict=True))
 
@@ -178,23 +174,22 @@ def _join(pieces: Sequence[augment.Batch]) -> augment.Batch:
     return augment.Batch(inputs, targets, weights)
 
 
-def _gather(local: Tensor, fabric: Fabric, total: int) -> Tensor:
-    """The logits of all processes' ranges, joined, on every process."""
-    if fabric.world_size == 1:
+def _predict(network: Any, part: data.Examples, seed: int, fabric: Fabric) -> Tensor:
+    """Logits of the whole part on every process, each having predicted a range of it."""
+    world, total = fabric.world_size, len(part)
+    local = predict(network, part, seed=seed, shard=fabric.global_rank, shards=world, device=fabric.device)
+    if world == 1:
         return local
-    sizes = [
-        (r + 1) * total // fabric.world_size - r * total // fabric.world_size
-        for r in range(fabric.world_size)
-    ]
+    sizes = [(r + 1) * total // world - r * total // world for r in range(world)]
     padded = torch.nn.functional.pad(local, (0, 0, 0, max(sizes) - local.shape[1])).to(fabric.device)
-    everyone = fabric.all_gather(padded).cpu()
-    return torch.cat([logits[:, :size] for logits, size in zip(everyone, sizes, strict=True)], dim=1)
+    everyone: Any = fabric.all_gather(padded)
+    return torch.cat([logits[:, :size].cpu() for logits, size in zip(everyone, sizes, strict=True)], dim=1)
 
 
 def _line(logits: Tensor, labels: Tensor, mixer: Any) -> dict[str, Any]:
     pooled = pool(logits)
     gaps = [metrics.gap(member.softmax(-1), labels) for member in logits]
-    line = {"accuracy": metrics.accuracy(pooled, labels), "ece": metrics.ece(pooled, labels)}
+    line: dict[str, Any] = {"accuracy": metrics.accuracy(pooled, labels), "ece": metrics.ece(pooled, labels)}
     line |= {"gap_pool": metrics.gap(pooled, labels), "gap_members": gaps}
     if (active := getattr(mixer, "active", None)) is not None:
         line["mixed"] = float(active.float().mean())

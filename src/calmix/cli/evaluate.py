@@ -82,9 +82,8 @@ def print_summary(run: Run, summary: dict[str, Any]) -> None:
     console = Console()
     console.print(table)
     scaled = summary["temperature"]
-    console.print(
-        f"with temperature {scaled['temperature']:.3f} fitted on validation data: ECE {100 * scaled['ece']:.2f} %"
-    )
+    temperature, ece = f"{scaled['temperature']:.3f}", f"{100 * scaled['ece']:.2f} %"
+    console.print(f"with temperature {temperature}, fitted on validation data: ECE {ece}")
     if "cA" in summary:
         console.print(f"corrupted: accuracy {summary['cA']:.2f} %  ECE {summary['cECE']:.2f} %")
     console.print(f"folder: {run.folder}", soft_wrap=True)

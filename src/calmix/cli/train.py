@@ -73,6 +73,6 @@ def parse(arguments: list[str]) -> Train:
     first.add_argument("--paper-code", action="store_true")
     said, _ = first.parse_known_args(arguments)
     recipe = preset(said.dataset, said.ensemble, said.augment, scale=said.scale, paper_code=said.paper_code)
-    default = Train(augment=said.augment, recipe=recipe)
-    chosen = tyro.cli(Train, args=arguments, default=default, prog="calmix train")
+    start = Train(augment=said.augment, recipe=recipe)
+    chosen = tyro.cli(Train, args=arguments, default=start, prog="calmix train")
     return dataclasses.replace(chosen, recipe=dataclasses.replace(chosen.recipe))

@@ -1,6 +1,7 @@
 """Reliability diagrams: the paper's, accuracy minus confidence, and the standard one, accuracy."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -77,8 +78,8 @@ def _curve(
     bins = metrics.reliability(probs, labels, num_bins=num_bins)
     height = bins.gap if difference else bins.accuracy
     filled = (bins.count > 0).numpy()
-    style = {"color": colour, "linewidth": width, "alpha": 1.0 if label else 0.6}
-    marker = {"marker": "o", "markersize": 3.5} if label else {}
+    style: Any = {"color": colour, "linewidth": width, "alpha": 1.0 if label else 0.6}
+    marker: Any = {"marker": "o", "markersize": 3.5} if label else {}
     axes.plot(bins.confidence.numpy()[filled], height.numpy()[filled], label=label, **style, **marker)
     return bins
 

@@ -5,6 +5,7 @@ import contextlib
 import io
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -34,7 +35,7 @@ COLOURS = {
 }
 SPARE = (VERMILION, BLUE, GREEN, ORANGE, PURPLE, SKY, BLACK, GREY)
 
-RC = {
+RC: Any = {
     "font.size": 9.0,
     "axes.titlesize": 10.0,
     "axes.spines.top": False,
