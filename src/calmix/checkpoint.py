@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import io
 import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 
 from calmix import files
+from calmix.errors import InputError
 
 NEWEST, PREDECESSOR = "checkpoint.pt", "checkpoint.previous.pt"
 
@@ -43,16 +45,21 @@ def _keep(newest: Path, predecessor: Path) -> None:
 
 def load(folder: Path, *, warn: Callable[[str], None], map_location: Any = "cpu") -> dict[str, Any] | None:
     """The newest checkpoint that is whole, or None; a damaged one is reported through `warn`."""
-    for name in (NEWEST, PREDECESSOR):
-        path = folder / name
-        if not path.exists():
-            continue
+    paths = [path for name in (NEWEST, PREDECESSOR) if (path := folder / name).exists()]
+    for path in paths:
         content = path.read_bytes()
         if hashlib.sha256(content[32:]).digest() == content[:32]:
-            state: dict[str, Any] = torch.load(
-                io.BytesIO(content[32:]), map_location=map_location, weights_only=True
-            )
-            return state
-        older = "the one before it is used" if name == NEWEST else "there is no other: the run starts again"
+            return _unpack(content[32:], path, map_location)
+        older = (
+            "there is no older one, so it starts again" if path == paths[-1] else "the one before it is used"
+        )
         warn(f"{path} is damaged (its digest does not match its {len(content):,} bytes); {older}")
     return None
+
+
+def _unpack(content: bytes, path: Path, map_location: Any) -> dict[str, Any]:
+    try:
+        state: dict[str, Any] = torch.load(io.BytesIO(content), map_location=map_location, weights_only=True)
+    except pickle.UnpicklingError:
+        raise InputError(f"{path} holds more than weights, so calmix did not write it: remove it") from None
+    return state

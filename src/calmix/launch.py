@@ -44,6 +44,8 @@ class Machine:
     """Machines that share every batch; start the command on each, as torchrun does."""
     precision: str = "32-true"
     """Lightning Fabric's name of a precision: 32-true, bf16-mixed, ..."""
+    save_seconds: float = 30.0
+    """Seconds between checkpoints: what an interruption costs at most."""
 
     def fabric(self) -> Fabric:
         torch.set_num_threads(self.threads)
@@ -107,7 +109,7 @@ def train(
         if jobs > 1:
             _train_in_processes(run, root, machine, members, jobs, coupled, listener)
         else:
-            _train_members(run, splits, fabric, members, coupled, listener)
+            _train_members(run, splits, fabric, members, coupled, machine.save_seconds, listener)
         if fabric.is_global_zero and all(_finished(run, k) for k in range(run.streams)):
             _finish(run, splits, listener)
         fabric.barrier()
@@ -129,14 +131,19 @@ def load_model(run: Run, splits: Splits) -> nn.Module:
 
 
 def _train_members(
-    run: Run, splits: Splits, fabric: Fabric, members: Sequence[int], coupled: bool, listener: Listener
+    run: Run,
+    splits: Splits,
+    fabric: Fabric,
+    members: Sequence[int],
+    coupled: bool,
+    save_seconds: float,
+    listener: Listener,
 ) -> None:
     """Members one after the other, or, where the pool decides, all of them epoch by epoch."""
     with contextlib.ExitStack() as locks:
         for k in members:
             if fabric.is_global_zero and run.stream(k) != run.folder:
                 locks.enter_context(run_folder.lock(run.stream(k)))
-        save_seconds = 0.0 if coupled else 10.0
         streams = {
             k: train_stream(
                 run.recipe,
@@ -146,6 +153,7 @@ def _train_members(
                 fabric=fabric,
                 listener=listener,
                 save_seconds=save_seconds,
+                save_epochs=coupled,
             )
             for k in members
         }
@@ -296,7 +304,8 @@ def _work(
 ) -> None:
     try:
         splits = load_splits(run.recipe, root)
-        _train_members(run, splits, machine.fabric(), members, coupled, Teller(events, parent))
+        fabric, teller = machine.fabric(), Teller(events, parent)
+        _train_members(run, splits, fabric, members, coupled, machine.save_seconds, teller)
     except InputError as error:
         events.put(error)
     except KeyboardInterrupt:

@@ -47,12 +47,15 @@ def train_stream(
     member: int,
     fabric: Fabric,
     listener: Listener,
-    save_seconds: float = 10.0,
+    save_seconds: float,
+    save_epochs: bool = False,
 ) -> Generator[tuple[int, Tensor], Tensor, None]:
     """Train stream `member` in `folder`, from its checkpoint if there is one.
 
     After every epoch it yields (epoch, its validation logits) and is sent the logits (any M, N, C) by which
-    the mixer decides who is mixed next: its own, or for `gap_of="pool"` in a deep ensemble everybody's.
+    the mixer decides who is mixed next: its own, or for `gap_of="pool"` in a deep ensemble everybody's. A
+    checkpoint is written when `save_seconds` have passed since the last, at the end, and with `save_epochs`
+    after every epoch.
     """
     name = f"member {member}" if recipe.ensemble == "deep" else "training"
     model = build_ensemble(recipe, splits.train.shape, len(splits.classes), member)
@@ -104,7 +107,7 @@ def train_stream(
             done["loss"] += value
             done["step"] = step + 1
             listener.step(Step(name, epoch * steps + step, recipe.epochs * steps))
-            if time.monotonic() - saved > 60 * save_seconds:
+            if time.monotonic() - saved > save_seconds:
                 done["seconds"] += time.monotonic() - clock
                 clock = time.monotonic()
                 save()
@@ -122,7 +125,7 @@ def train_stream(
             "seconds": 0.0,
             "history": [*done["history"], line],
         }
-        if epoch + 1 == recipe.epochs or time.monotonic() - saved > save_seconds:
+        if save_epochs or epoch + 1 == recipe.epochs or time.monotonic() - saved > save_seconds:
             save()
             if fabric.is_global_zero:
                 with files.replacing(folder / "metrics.jsonl") as file:
