@@ -11,11 +11,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
@@ -26,6 +25,9 @@ from calmix.progress import Listener, Silence, Step
 from calmix.recipe import Recipe
 from calmix.run_folder import Run
 from calmix.train import train_stream
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,9 @@ class Machine:
     save_seconds: float = 30.0
     """Seconds between checkpoints: what an interruption costs at most."""
 
-    def fabric(self) -> Fabric:
+    def fabric(self) -> "Fabric":
+        from lightning_fabric import Fabric  # takes seconds to import, and only training needs it
+
         torch.set_num_threads(self.threads)
         distributed = self.devices * self.nodes > 1
         fabric = Fabric(
@@ -133,7 +137,7 @@ def load_model(run: Run, splits: Splits) -> nn.Module:
 def _train_members(
     run: Run,
     splits: Splits,
-    fabric: Fabric,
+    fabric: "Fabric",
     members: Sequence[int],
     coupled: bool,
     save_seconds: float,

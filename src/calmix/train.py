@@ -9,10 +9,9 @@ import json
 import time
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor
 
 from calmix import augment, checkpoint, data, ensembles, files, metrics, seeds
@@ -22,6 +21,9 @@ from calmix.predict import predict
 from calmix.predictions import pool
 from calmix.progress import Listener, Step
 from calmix.recipe import Recipe
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 MOMENTUM = 0.9
 
@@ -45,7 +47,7 @@ def train_stream(
     folder: Path,
     *,
     member: int,
-    fabric: Fabric,
+    fabric: "Fabric",
     listener: Listener,
     save_seconds: float,
     save_epochs: bool = False,
@@ -134,7 +136,7 @@ def train_stream(
 
 
 def _steps(
-    recipe: Recipe, part: data.Examples, member: int, epoch: int, start: int, fabric: Fabric
+    recipe: Recipe, part: data.Examples, member: int, epoch: int, start: int, fabric: "Fabric"
 ) -> Iterator[tuple[int, list[tuple[int, data.Batch]]]]:
     """(step, this process's pieces of the batch with their numbers), from step `start` on."""
     each = recipe.shards // fabric.world_size
@@ -177,7 +179,7 @@ def _join(pieces: Sequence[augment.Batch]) -> augment.Batch:
     return augment.Batch(inputs, targets, weights)
 
 
-def _predict(network: Any, part: data.Examples, seed: int, fabric: Fabric) -> Tensor:
+def _predict(network: Any, part: data.Examples, seed: int, fabric: "Fabric") -> Tensor:
     """Logits of the whole part on every process, each having predicted a range of it."""
     world, total = fabric.world_size, len(part)
     local = predict(network, part, seed=seed, shard=fabric.global_rank, shards=world, device=fabric.device)
