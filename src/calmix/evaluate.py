@@ -5,7 +5,8 @@ and `diversity`; numbers stand plainly beside their `<name>_interval`. `cA` and 
 types and severities, in per cent like the paper's.
 """
 
-import dataclasses
+import json
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from calmix.data.corrupted_examples import Corrupted, read_corrupted
 from calmix.launch import load_model
 from calmix.predict import predict
 from calmix.predictions import Predictions, load_predictions, pool, save_predictions
-from calmix.progress import Listener, Step
+from calmix.progress import Listener, Silence, Step
 from calmix.run_folder import Run
 
 METRICS: dict[str, Callable[..., float]] = {
@@ -63,8 +64,8 @@ def summarise(run: Run, names: tuple[str, ...], listener: Listener) -> dict[str,
     """Numbers of the predictions in a run's folder; what an earlier call computed and still holds is kept."""
     old = run_folder.read_json(run.summary) if run.summary.exists() else {}
     clean = old.get("clean") or judge(load_predictions(run.predictions("test")), intervals=True)
-    summary = {"name": run.recipe.name, "recipe": dataclasses.asdict(run.recipe), "clean": clean}
-    summary["temperature"] = old.get("temperature") or _temperature(run, "test")
+    summary = {"name": run.recipe.name, "recipe": json.loads(run.recipe.to_json()), "clean": clean}
+    summary["temperature"] = old.get("temperature") or _temperature(run, "test", listener)
     corrupted: dict[str, Any] = old.get("corrupted", {})
     pairs = [(name, severity) for name in names for severity in SEVERITIES]
     for done, (name, severity) in enumerate(pairs, start=1):
@@ -72,7 +73,7 @@ def summarise(run: Run, names: tuple[str, ...], listener: Listener) -> dict[str,
         if str(severity) not in of_name:
             what = f"{name}-{severity}"
             of_name[str(severity)] = judge(load_predictions(run.predictions(what)), intervals=False)
-            of_name[str(severity)]["temperature"] = _temperature(run, what)
+            of_name[str(severity)]["temperature"] = _temperature(run, what, Silence())
         listener.step(Step("judging", done, len(pairs)))
     if corrupted:
         rows = [row for of_name in corrupted.values() for row in of_name.values()]
@@ -105,10 +106,14 @@ def judge(predictions: Predictions, *, intervals: bool) -> dict[str, Any]:
     return judged
 
 
-def _temperature(run: Run, what: str) -> dict[str, float]:
+def _temperature(run: Run, what: str, listener: Listener) -> dict[str, float]:
     """The pool's temperature, fitted on validation data, and what it makes of `what`."""
     validation, given = (load_predictions(run.predictions(name)) for name in ("validation", what))
-    fitted = fit_temperature(validation.logits, validation.labels, order="pool")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        fitted = fit_temperature(validation.logits, validation.labels, order="pool")
+    for warning in told:
+        listener.note(f"{run.folder.name}: {warning.message}")
     probs = fitted.apply(given.logits)
     numbers = {name: METRICS[name](probs, given.labels) for name in ("accuracy", "nll", "ece", "dce", "gap")}
     return {"temperature": float(fitted.temperature), **numbers}
