@@ -1,5 +1,4 @@
-"""Augmentation of 256 colour images of 32 x 32: each transform beside its peer, each mixer beside a
-torch.lerp."""
+"""Augmentation of 256 colour images of 32 x 32: transforms beside Pillow, mixers beside torch.lerp."""
 
 import random
 from collections.abc import Iterator

@@ -68,17 +68,17 @@ class AugMix:
         deepest = self.depth or 3
         depth = integers(*shape, low=self.depth or 1, high=deepest + 1, generator=generator)
         operation = integers(deepest, *shape, high=len(OPERATIONS), generator=generator)
-        operation = operation.where(torch.arange(deepest).view(-1, 1, 1) < depth, len(OPERATIONS))
+        step = torch.arange(deepest, device=depth.device).view(-1, 1, 1)
+        operation = operation.where(step < depth, len(OPERATIONS)).flatten(1).to(batch.device)
         level = uniform(deepest, *shape, low=0.1, high=self.severity, generator=generator)
-        level = level.where(uniform(deepest, *shape, generator=generator) < 0.5, -level)
+        forwards = integers(deepest, *shape, high=2, generator=generator) == 1
+        level = level.where(forwards, -level).flatten(1).to(batch.device)
         weights = dirichlet(self.alpha, len(batch), self.width, generator=generator).to(batch)
         keep = beta(self.alpha, len(batch), generator=generator).to(batch)
 
         chains = batch.mul(255).round_().clamp_(0, 255).byte().repeat(self.width, 1, 1, 1)
-        for step in range(deepest):
-            chains = apply(
-                chains, operation[step].flatten().to(batch.device), level[step].flatten().to(batch.device)
-            )
-        chains = chains.view(self.width, len(batch), -1).to(batch.dtype)
-        blend = torch.einsum("bk,kbp->bp", weights / 255, chains).view(batch.shape)
+        for drawn in zip(operation, level, strict=True):
+            chains = apply(chains, *drawn)
+        chains = chains.view(self.width, *batch.shape).to(batch.dtype)
+        blend = torch.einsum("bk,kbchw->bchw", weights / 255, chains)
         return blend.lerp_(batch, keep.view(-1, 1, 1, 1)).view(images.shape)
