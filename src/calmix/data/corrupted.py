@@ -194,6 +194,8 @@ def _header(path: Path) -> tuple[tuple[int, ...], np.dtype[Any]]:
             shape, _, dtype = read(file)
         except (ValueError, KeyError) as error:
             raise InputError(f"{path} is no .npy file ({error}); get it again") from error
+        if dtype.hasobject:
+            raise InputError(f"{path} holds pickled objects, which are never read; get it again")
         expected = file.tell() + math.prod(shape) * dtype.itemsize
     found = path.stat().st_size
     if found != expected:
