@@ -54,10 +54,10 @@ def test_glass_blur_follows_chains_of_copies(severity):
 
 
 def test_glass_blur_leaves_a_picture_smaller_than_its_reach_in_place():
-    images = photographs(1, height=6, width=5)
+    images = photographs(1, height=9, width=8)
     np.testing.assert_array_equal(
-        corrupt(images, "glass_blur", 5, size=224),
-        blur.gaussian_blur(blur.gaussian_blur(images, 1.5), 1.5),
+        corrupt(images, "glass_blur", 5, size=299),
+        blur.gaussian_blur(blur.gaussian_blur(images, 1.6), 1.6),
     )
 
 

@@ -109,6 +109,7 @@ def test_constants_follow_the_size_unless_told():
         ([[1]], "images is list"),
         (np.zeros((32, 32, 3), np.uint8), r"shape \(32, 32, 3\)"),
         (np.zeros((1, 3, 32, 32), np.uint8), r"shape \(1, 3, 32, 32\)"),
+        (np.zeros((1, 7, 32, 3), np.uint8), "at least 8 x 8"),
     ],
 )
 def test_what_are_no_images_is_refused(images, message):

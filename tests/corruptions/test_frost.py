@@ -29,7 +29,6 @@ def pictures(tmp_path, monkeypatch):
     folder = tmp_path / "pictures"
     monkeypatch.setattr(frost, "PHOTOGRAPHS", fill(folder))
     monkeypatch.delenv("CALMIX_FROST", raising=False)
-    frost._fault.cache_clear()
     return folder
 
 
