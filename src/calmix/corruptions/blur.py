@@ -19,6 +19,7 @@ def smooth(values: Reals, sigma: float) -> Reals:
 
 
 def gaussian_blur(images: Images, sigma: float) -> Images:
+    """A Gaussian of `sigma` pixels, in double precision like the benchmark's."""
     return truncate(smooth(images / 255, sigma) * 255)
 
 
@@ -114,19 +115,25 @@ def zoom_blur(images: Images, stop: float, step: float) -> Images:
     A zoom is a matrix for the rows and one for the columns: with all of them side by side, two products do.
     """
     _, height, width, channels = images.shape
-    factors = tuple(np.arange(1, stop, step))
-    rows = torch.from_numpy(np.stack([zoom_matrix(height, z) for z in factors], axis=-1).reshape(height, -1))
-    columns = torch.from_numpy(np.concatenate([zoom_matrix(width, z).T for z in factors], axis=1))
+    count, down, across = _zooms(height, width, stop, step)
     planes = torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2), dtype=np.float32))
     total = planes.clone()
     for image, sums in zip(planes, total, strict=True):
-        zoomed = (image.reshape(channels * height, width) @ columns).view(channels, -1, width)
-        sums += rows @ zoomed
-    mean = total.numpy().transpose(0, 2, 3, 1) / np.float32(len(factors) + 1)
+        sums += down @ (image.view(-1, width) @ across).view(channels, -1, width)
+    mean = total.numpy().transpose(0, 2, 3, 1) / np.float32(count + 1)
     return truncate_single(mean)
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=8)
+def _zooms(height: int, width: int, stop: float, step: float) -> tuple[int, torch.Tensor, torch.Tensor]:
+    """How many zooms, and their matrices: (height, height x zoom) and (width, zoom x width)."""
+    factors = np.arange(1, stop, step)
+    down = np.stack([zoom_matrix(height, factor) for factor in factors], axis=-1).reshape(height, -1)
+    across = np.concatenate([zoom_matrix(width, factor).T for factor in factors], axis=1)
+    return len(factors), torch.from_numpy(down), torch.from_numpy(across)
+
+
+@functools.lru_cache(maxsize=8)
 def zoom_matrix(length: int, factor: float) -> npt.NDArray[np.float32]:
     """The (length, length) matrix that enlarges the middle of a line by `factor` to the whole line, linearly.
 

@@ -108,5 +108,7 @@ def _check(images: Images, start: int) -> None:
         raise InputError(f"images is {found}; give uint8 values from 0 to 255 as an array or tensor")
     if images.ndim != 4 or images.shape[-1] not in (1, 3):
         raise InputError(f"images has shape {images.shape}; give (N, height, width, 3 or 1)")
+    if min(images.shape[1:3]) < 8:
+        raise InputError(f"images has shape {images.shape}; the corruptions need at least 8 x 8 pixels")
     if start < 0:
         raise InputError(f"start={start} is negative; give the place of the first image in its set")

@@ -60,28 +60,15 @@ def _smoothing(length: int, sigma: float) -> npt.NDArray[np.float32]:
 
 
 def pixelate(images: Images, factor: float) -> Images:
-    """Fewer pixels, each the mean of those it covers, and back.
-
-    Pillow resizes across and then down, line by line, so all images of a batch can lie in one picture.
-    """
-    count, height, width, channels = images.shape
-    across, down = int(width * factor), int(height * factor)
-    tall = _resize(images.reshape(count * height, width, channels), count * height, across)
-    wide = (
-        tall.reshape(count, height, across, channels).swapaxes(0, 1).reshape(height, count * across, channels)
-    )
-    wide = _resize(_resize(wide, down, count * across), height, count * across)
-    tall = (
-        wide.reshape(height, count, across, channels).swapaxes(0, 1).reshape(count * height, across, channels)
-    )
-    return _resize(tall, count * height, width).reshape(images.shape)
-
-
-def _resize(picture: Images, height: int, width: int) -> Images:
-    resized = Image.fromarray(picture.squeeze(-1) if picture.shape[-1] == 1 else picture).resize(
-        (width, height), Image.Resampling.BOX
-    )
-    return np.asarray(resized).reshape(height, width, -1)
+    """Fewer pixels, each the mean of those it covers, and back."""
+    _, height, width, channels = images.shape
+    small = (int(width * factor), int(height * factor))
+    out = np.empty_like(images)
+    for image, back in zip(images, out, strict=True):
+        picture = Image.fromarray(image if channels == 3 else image[..., 0])
+        picture = picture.resize(small, Image.Resampling.BOX).resize((width, height), Image.Resampling.BOX)
+        back[:] = np.asarray(picture).reshape(back.shape)
+    return out
 
 
 def jpeg_compression(images: Images, quality: float) -> Images:
@@ -90,5 +77,5 @@ def jpeg_compression(images: Images, quality: float) -> Images:
     out = np.empty_like(images)
     for image, back in zip(images[..., ::-1], out[..., ::-1], strict=True):
         data = cv2.imencode(".jpg", image, flags)[1]
-        back[:] = np.reshape(np.asarray(cv2.imdecode(data, cv2.IMREAD_UNCHANGED)), back.shape)
+        back[:] = np.asarray(cv2.imdecode(data, cv2.IMREAD_UNCHANGED)).reshape(back.shape)
     return out

@@ -106,8 +106,8 @@ def spatter(
     drops = truncate(layer * 255)
     light = drops * np.stack([_glint(drop) for drop in drops])
     peak = light.max(axis=(1, 2), keepdims=True)
-    light *= np.divide(np.float32(amount), peak, where=peak > 0, out=np.zeros_like(peak))
-    return truncate(images + light[..., None] * WATER)
+    share = np.divide(light, peak, where=peak > 0, out=np.zeros_like(light))
+    return truncate(images + np.float32(amount) * share[..., None] * WATER)
 
 
 _EMBOSS = np.array([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]], np.float32)

@@ -72,6 +72,7 @@ def write_corrupted(
     names: Sequence[str] = CORRUPTIONS,
     seed: int = 0,
     jobs: int = 1,
+    frost_folder: Folder | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> None:
     """Corrupt uint8 images (N, H, W, C) at all five severities and write the official layout to `out`.
@@ -92,7 +93,7 @@ def write_corrupted(
     out = Path(out)
     shape = (len(SEVERITIES) * len(images), *images.shape[1:])
     missing = [name for name in names if not _holds(out / f"{name}.npy", shape, np.dtype(np.uint8))]
-    _keep_record(out, images, seed, makes_frost="frost" in missing)
+    _keep_record(out, images, seed, frost_source(frost_folder) if "frost" in missing else None)
     dtype = next(np.dtype(kind) for kind in ("u1", "i2", "i8") if labels.max() <= np.iinfo(kind).max)
     if not _holds(out / "labels.npy", shape[:1], dtype):
         with replacing(out / "labels.npy") as file:
@@ -101,7 +102,7 @@ def write_corrupted(
     length = 16 * block_length(*images.shape[1:3])
     starts = range(0, len(images), length)
     tasks = (
-        (images[start : start + length], name, severity, seed, start)
+        (images[start : start + length], name, severity, seed, start, frost_folder)
         for name in missing
         for severity in SEVERITIES
         for start in starts
@@ -118,11 +119,13 @@ def write_corrupted(
                         progress(name, done, total)
 
 
-Task = tuple[Images, str, int, int, int]
+Task = tuple[Images, str, int, int, int, Folder | None]
 
 
-def _piece(images: Images, name: str, severity: int, seed: int, start: int) -> Images:
-    return corrupt(images, name, severity, seed=seed, start=start)
+def _piece(
+    images: Images, name: str, severity: int, seed: int, start: int, frost_folder: Folder | None
+) -> Images:
+    return corrupt(images, name, severity, seed=seed, start=start, frost_folder=frost_folder)
 
 
 def _pieces(tasks: Iterable[Task], jobs: int) -> Generator[Images, None, None]:
@@ -144,7 +147,7 @@ def _use_one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def _keep_record(out: Path, images: Images, seed: int, *, makes_frost: bool) -> None:
+def _keep_record(out: Path, images: Images, seed: int, frost: str | None) -> None:
     """Make the folder, or see that it was made from the same; write down what it is made from."""
     path = out / RECORD
     new: dict[str, Any] = {"seed": seed, "shape": list(images.shape), "images": _digest(images)}
@@ -158,8 +161,8 @@ def _keep_record(out: Path, images: Images, seed: int, *, makes_frost: bool) -> 
         new = old | new
     elif files := sorted(out.glob("*.npy")):
         raise InputError(f"{out} holds {files[0].name}, which calmix did not write; choose another folder")
-    if makes_frost:
-        new["frost"] = frost_source()
+    if frost:
+        new["frost"] = frost
     out.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
         file.write(json.dumps(new, indent=1).encode())
@@ -194,6 +197,8 @@ def _header(path: Path) -> tuple[tuple[int, ...], np.dtype[Any]]:
             shape, _, dtype = read(file)
         except (ValueError, KeyError) as error:
             raise InputError(f"{path} is no .npy file ({error}); get it again") from error
+        if dtype.hasobject:
+            raise InputError(f"{path} holds pickled objects, which are never read; get it again")
         expected = file.tell() + math.prod(shape) * dtype.itemsize
     found = path.stat().st_size
     if found != expected:

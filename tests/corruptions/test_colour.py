@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+
+from calmix.corruptions import colour
+from calmix.corruptions.constants import SEVERITIES, constants
+from calmix.corruptions.corrupt import corrupt
+from tests.corruptions import reference
+from tests.corruptions.scenes import photographs
+
+
+@pytest.mark.parametrize("severity", SEVERITIES)
+@pytest.mark.parametrize("size", [32, 224])
+@pytest.mark.parametrize("name", ["brightness", "saturate"])
+def test_every_value_is_the_references(name, size, severity):
+    noise = np.random.default_rng(0).integers(0, 256, (1, 32, 32, 3), dtype=np.uint8)
+    images = np.concatenate([photographs(2), noise])
+    values = constants(name, severity, size=size)
+    expected = np.stack([getattr(reference, name)(image, *values) for image in images])
+    np.testing.assert_array_equal(corrupt(images, name, severity, size=size), expected)
+
+
+def pixel(function, colour_in, *values):
+    return function(np.array(colour_in, np.uint8).reshape(1, 1, 1, 3), *values).ravel().tolist()
+
+
+def test_brightness_keeps_hue_and_saturation():
+    assert pixel(colour.brightness, [100, 50, 0], 51.5 / 255) == [151, 75, 0]
+
+
+def test_brightness_stops_at_white():
+    assert pixel(colour.brightness, [250, 250, 250], 0.5) == [255, 255, 255]
+
+
+def test_black_becomes_grey():
+    assert pixel(colour.brightness, [0, 0, 0], 10.5 / 255) == [10, 10, 10]
+
+
+def test_less_saturation_pulls_towards_the_brightest_channel():
+    assert pixel(colour.saturate, [200, 100, 40], 0.31, 0) == [200, 169, 150]
+
+
+def test_more_saturation_tints_grey_red():
+    assert pixel(colour.saturate, [200, 200, 200], 2, 0.101) == [200, 179, 179]
