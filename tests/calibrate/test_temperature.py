@@ -171,6 +171,11 @@ def test_always_right_ends_at_the_lower_border():
     assert fitted.temperature == pytest.approx(0.05)
 
 
+def test_of_temperatures_that_are_all_perfect_the_mildest():
+    labels = torch.arange(9) % 3
+    assert 0.5 < fit_temperature(20 * torch.eye(3)[labels][None], labels).temperature < 1
+
+
 def test_where_nothing_helps_the_temperature_is_one():
     assert fit_temperature(torch.zeros(2, 5, 3), torch.zeros(5, dtype=torch.long)).temperature == 1
 

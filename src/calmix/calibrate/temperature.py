@@ -104,8 +104,8 @@ def _search(nll: Callable[[float], float]) -> float:
                 options={"xatol": 1e-7},
             )
             candidates += [(best.fun, math.exp(best.x)), (value, math.exp(GRID[i]))]
-    # Below the twelfth digit there is only rounding, and the first of equals is 1.
-    temperature = min(candidates, key=lambda pair: round(pair[0], 12))[1]
+    # Below the twelfth digit there is only rounding; of equals, the one that changes least.
+    temperature = min(candidates, key=lambda pair: (round(pair[0], 12), abs(math.log(pair[1]))))[1]
     if not LOWEST * 1.0001 < temperature < HIGHEST / 1.0001:
         hint = "every prediction right" if temperature < 1 else "predictions no better than chance"
         warnings.warn(

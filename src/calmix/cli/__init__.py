@@ -16,6 +16,9 @@ COMMANDS = {
     "demo": "train on embedded digits and see the pathology and its cure, in minutes",
     "train": "train one run from a recipe; resumes, or returns at once when finished",
     "evaluate": "predict with a run and compute every metric, clean and corrupted",
+    "audit": "judge predictions of any framework: who is mis-calibrated, how surely, what would help",
+    "calibrate": "fit a temperature on validation predictions and calibrate test predictions",
+    "report": "one page with tables and figures of many runs",
     "data": "list the data sets: what is here, what is missing, how to get it",
     "corrupt": "write the corrupted test sets in the official layout",
 }

@@ -1,0 +1,138 @@
+"""`calmix audit`"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from calmix.audit import AuditReport, audit, parse_condition
+from calmix.audit.estimate import Estimate
+from calmix.errors import InputError
+from calmix.predictions import Predictions, join_members, load_predictions
+from calmix.progress import Display
+
+PLAIN = ("nll", "brier", "skce")  # the others are shares, shown in per cent
+SHOWN = 10  # classes in the table, worst first
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Judge the calibration of predictions from any framework: of the pool, of its members, of every class.
+
+    Example: calmix audit runs/*/predictions/test.npz --html audit.html --fail-if "ece > 0.05"
+
+    Exit code 0 whatever the verdict, 1 where a --fail-if holds, 2 for files that cannot be used.
+    """
+
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Predictions (.npz, .npy, .csv, .parquet) of one ensemble; several files are its members."""
+    values: Literal["logits", "probs"] | None = None
+    """What the numbers are, where the file does not say."""
+    group: bool = False
+    """Judge the files' groups instead of their classes."""
+    class_names: Path | None = None
+    """Text file with the name of each class on a line of its own."""
+    resamples: int = 1000
+    """Resamples behind each interval."""
+    seed: int = 0
+    """Of resamples and folds."""
+    json: bool = False
+    """Print JSON and nothing else."""
+    html: Path | None = None
+    """Write a page with the diagrams too."""
+    fail_if: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """Exit with 1 where this holds: a name of the JSON (pool.gap), a comparison, a number. Repeatable."""
+
+
+def main(arguments: list[str]) -> int:
+    chosen = tyro.cli(Audit, args=arguments, prog="calmix audit")
+    conditions = [parse_condition(text) for text in chosen.fail_if]
+    predictions = load_members(chosen.files, chosen.values)
+    names = read_names(chosen.class_names)
+    with Display() as display:
+        report = audit(
+            predictions,
+            class_names=names,
+            by="group" if chosen.group else "class",
+            resamples=chosen.resamples,
+            seed=chosen.seed,
+            listener=display,
+        )
+    numbers = report.numbers()
+    failed = [condition for condition in conditions if condition.holds(numbers)]
+    if chosen.html:
+        from calmix.report.audit_page import write_audit_page
+
+        write_audit_page(report, predictions, chosen.html, source=", ".join(map(str, chosen.files)))
+    if chosen.json:
+        print(report.to_json())
+    else:
+        print_report(report, Console())
+    for condition in failed:
+        print(f"calmix: {condition} holds: it is {condition.value(numbers):.4g}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def load_members(files: tuple[Path, ...], values: Literal["logits", "probs"] | None) -> Predictions:
+    """One ensemble from its file, or from a file for each member."""
+    if not files:
+        raise InputError("give a file of predictions")
+    parts = [load_predictions(path, values=values) for path in files]
+    return join_members(parts, [str(path) for path in files]) if len(parts) > 1 else parts[0]
+
+
+def read_names(path: Path | None) -> list[str] | None:
+    if path is None:
+        return None
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: class names must be UTF-8 text, one on each line") from None
+
+
+def print_report(report: AuditReport, console: Console) -> None:
+    """The audit for a reader: the verdict first, then the numbers behind it."""
+    console.print(Text.assemble("Verdict: ", (report.verdict, "bold")))
+    console.print(Text(report.explanation))
+    table = Table("pool", "", f"{100 * report.level:g} % interval", title_justify="left")
+    rows = {**report.metrics, "gap": report.evidence.gap}
+    for name, estimate in rows.items():
+        table.add_row(name, *show(name, estimate))
+    console.print(table)
+    if len(report.members) > 1:
+        table = Table("member", "accuracy", "ece", "gap", f"{100 * report.level:g} % interval")
+        for k, member in enumerate(report.members):
+            table.add_row(str(k), percent(member.accuracy), percent(member.ece), *show("gap", member.gap))
+        console.print(table)
+    _print_classes(report, console)
+    for text in report.advice:
+        console.print(Text(f"- {text}"))
+    for text in report.notes:
+        console.print(Text(f"Note: {text}", style="dim"))
+
+
+def _print_classes(report: AuditReport, console: Console) -> None:
+    table = Table(report.by, "examples", "accuracy", "gap", "interval*", "direction")
+    for group in report.classes[:SHOWN]:
+        shown = (str(group.examples), percent(group.accuracy), *show("gap", group.gap), group.direction)
+        table.add_row(Text(group.name), *shown)
+    console.print(table)
+    rest = len(report.classes) - SHOWN
+    more = f", the worst of {len(report.classes)}" if rest > 0 else ", worst first"
+    console.print(Text(f"* all intervals hold at once with {100 * report.level:g} % (Bonferroni){more}"))
+
+
+def show(name: str, estimate: Estimate) -> tuple[str, str]:
+    """A number and its interval, as table cells."""
+    if name in PLAIN:
+        return f"{estimate.value:.4g}", f"{estimate.low:.4g} .. {estimate.high:.4g}"
+    return percent(estimate.value, name), f"{percent(estimate.low, name)} .. {percent(estimate.high, name)}"
+
+
+def percent(value: float, name: str = "") -> str:
+    return f"{100 * value:+.2f} %" if name == "gap" else f"{100 * value:.2f} %"
