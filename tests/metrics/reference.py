@@ -32,7 +32,9 @@ def mass_bin(p, uppers):
 
 
 def mass_uppers(values, num_bins):
-    return [float(run[-1]) for run in np.array_split(np.sort(np.array(values, np.float64)), num_bins) if len(run)]
+    return [
+        float(run[-1]) for run in np.array_split(np.sort(np.array(values, np.float64)), num_bins) if len(run)
+    ]
 
 
 def binned(values, trues, place):
