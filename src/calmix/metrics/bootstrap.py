@@ -209,7 +209,8 @@ def _kernel_interval(
 
 def _resample_pairs(rows: Block, bandwidth: float, weights: Tensor, biased: bool) -> Tensor:
     """The mean over pairs in each resample, weights (N, R); of different examples only, unless biased."""
-    total, same = torch.zeros(2, weights.shape[1], dtype=torch.float64)
+    total = torch.zeros(weights.shape[1], dtype=torch.float64)
+    same = torch.zeros_like(total)
     for i, j, h in pairs(rows, bandwidth):
         left, right = weights[i : i + h.shape[0]], weights[j : j + h.shape[1]]
         total += ((h @ right) * left).sum(0) * (1 if i == j else 2)
