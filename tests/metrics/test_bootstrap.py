@@ -44,13 +44,12 @@ def weighted(name, probs, labels, drawn):
 @pytest.mark.parametrize("metric", inside.STATISTICS)
 def test_weights_are_the_same_as_drawing_rows(metric, monkeypatch):
     probs, labels = calibrated(50, 3, temperature=0.5)
-    monkeypatch.setattr(inside, "TOGETHER", 4)
-    weights, more = (torch.cat(list(blocks)) for blocks in inside._weights(7, 50, 17, 0))
+    monkeypatch.setattr(inside, "ROWS", 17)
+    weights = torch.cat(list(inside._weights(4, 50, 17, torch.Generator().manual_seed(0))))
     assert weights.shape == (50, 4)
-    assert more.shape == (50, 3)
-    statistic = inside.STATISTICS[metric](inside.Sample(probs, labels))
-    blocks = iter(torch.split(weights, 17))
-    values = inside._resample(statistic, inside.Sample(probs, labels), 17, blocks)
+    sample = inside.Sample(probs, labels)
+    statistic = inside.STATISTICS[metric](sample)
+    values = inside._resample(statistic, sample, 4, torch.Generator().manual_seed(0))
     for r, value in enumerate(values.tolist()):
         drawn = torch.arange(50).repeat_interleave(weights[:, r].long())
         assert value == pytest.approx(weighted(metric, probs, labels, drawn), abs=1e-12)
@@ -58,7 +57,7 @@ def test_weights_are_the_same_as_drawing_rows(metric, monkeypatch):
 
 def test_weights_are_multinomial():
     n, resamples = 40, 4000
-    weights = torch.cat([torch.cat(list(b)) for b in inside._weights(resamples, n, 16, 3)], dim=1)
+    weights = torch.cat(list(inside._weights(resamples, n, 16, torch.Generator().manual_seed(0))))
     assert weights.shape == (n, resamples)
     assert (weights.sum(0) == n).all()
     covariance = torch.cov(weights)
@@ -145,8 +144,7 @@ def test_kernel_error_of_many_examples_is_linear():
 def test_kernel_resamples_are_means_over_pairs(biased, monkeypatch):
     monkeypatch.setattr(kernel, "SIDE", 3)
     probs, labels = calibrated(8, 3, temperature=0.5)
-    (blocks,) = inside._weights(5, 8, 8, 0)
-    weights = next(blocks)
+    weights = next(inside._weights(5, 8, 8, torch.Generator().manual_seed(0)))
     found = inside._resample_pairs(inside.Sample(probs, labels).whole(), 0.3, weights, biased)
     for r in range(5):
         drawn = torch.arange(8).repeat_interleave(weights[:, r].long()).tolist()

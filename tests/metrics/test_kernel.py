@@ -31,6 +31,13 @@ def test_by_hand():
     assert skce(probs, labels, estimator="biased", bandwidth=0.25) == pytest.approx((2 + 0.5 + 2 * pair) / 4)
 
 
+def test_the_authors_own_cases():
+    # From the tests of CalibrationErrors.jl; there exp(-|p - q|^2 / 2), the same on two certain predictions.
+    for labels, expected in (((0, 1), 0), ((0, 0), 0.5), ((1, 0), 1 - math.exp(-1)), ((1, 1), 0.5)):
+        found = skce(torch.eye(2), torch.tensor(labels), estimator="biased", bandwidth=1.0)
+        assert found == pytest.approx(expected, abs=1e-12)
+
+
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_blocks_of_pairs_add_up(estimator, monkeypatch):
     sample = calibrated(101, 4, temperature=0.5)

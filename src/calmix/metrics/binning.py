@@ -6,6 +6,7 @@ weights of a bootstrap; a metric is a function of them (`Statistic`).
 """
 
 import bisect
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -99,7 +100,7 @@ def equal_mass(edges: Tensor) -> Bins:
     return lambda p, narrow: torch.searchsorted(edges, p.T.contiguous()).T
 
 
-def mass_edges(values: Iterable[Tensor], num_bins: int, above: float = -1.0) -> Tensor:
+def mass_edges(values: Iterable[Tensor], num_bins: int, above: float = -math.inf) -> Tensor:
     """Upper edges (V, num_bins) of runs of equal length, from the values (N,) above a threshold, V times.
 
     The runs are those of `numpy.array_split` on the sorted values, each edge the last value of its run; equal
@@ -127,14 +128,14 @@ def top_label(bins: Bins) -> Callable[[Block], Terms]:
     return terms
 
 
-def every_class(bins: Bins, num_bins: int, above: float = -1.0) -> Callable[[Block], Terms]:
+def every_class(bins: Bins, num_bins: int, above: float = -math.inf) -> Callable[[Block], Terms]:
     """Each row adds all its probabilities above a threshold, and its label came true in the label's class."""
 
     def terms(block: Block) -> Terms:
         value = block.probs.double()
         classes = value.shape[1]
         cell = bins(value, block.narrow) + torch.arange(0, classes * num_bins, num_bins)
-        if above >= 0:
+        if above > -math.inf:
             cell = cell.masked_fill(value <= above, classes * num_bins)
         hit_cell = cell.gather(1, block.labels[:, None])[:, 0]
         return Terms(cell, value, hit_cell, value.new_ones(len(value)))

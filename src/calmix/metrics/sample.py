@@ -86,7 +86,7 @@ class Sample:
             return
         check_array("group", group, "examples", integers=True)
         check_length("group", group, self.size)
-        self.groups = int(group.max()) + 1 if num_groups is None else num_groups
+        self.groups = int(integers(group).max()) + 1 if num_groups is None else num_groups
         check_count("num_groups", self.groups)
 
     def blocks(self, rows: int | None = None) -> Iterator[Block]:
@@ -139,8 +139,10 @@ def integers(array: Array) -> Tensor:
 def _tensor(array: Array) -> Tensor:
     if isinstance(array, Tensor):
         return array.detach().cpu()
-    if not array.dtype.isnative or array.dtype.itemsize > 8:
-        array = array.astype(array.dtype.newbyteorder("=") if array.dtype.itemsize <= 8 else np.float64)
-    # torch shares memory with an array that it may write to and that runs forwards; others are copied.
+    # torch has no type for other byte orders, nor for floats longer than float64,
+    array = array.astype(
+        np.float64 if array.dtype.itemsize > 8 else array.dtype.newbyteorder("="), copy=False
+    )
+    # and shares memory only with an array that it may write to and that runs forwards.
     shared = array.flags.writeable and all(stride >= 0 for stride in array.strides)
     return torch.from_numpy(array if shared else array.copy())
