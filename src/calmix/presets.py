@@ -79,7 +79,12 @@ LAPTOP_DATA: dict[str, dict[str, Any]] = {
     "folder": {"width": 32, "epochs": 20, "image_size": 64, "validation_size": 100, "pad": 0},
 }
 
-LAPTOP_MEMBERS = {"single": 1, "deep": 2, "batch": 2, "mc": 20}  # two members show what pooling does, at half the cost
+LAPTOP_MEMBERS = {
+    "single": 1,
+    "deep": 2,
+    "batch": 2,
+    "mc": 20,
+}  # two members show what pooling does, at half the cost
 
 SMOKE = {
     "train_size": 120,
