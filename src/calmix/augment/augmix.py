@@ -80,7 +80,7 @@ class AugMix:
         if images.device.type != "cpu":
             return _blend(batch, *drawn).view(images.shape)
         size = max(1, _BLOCK // max(1, batch[:1].numel()))
-        blocks = zip(*(values.split(size) for values in (batch, *drawn)), strict=True)
+        blocks = zip(*(torch.split(values, size) for values in (batch, *drawn)), strict=True)
         return torch.cat([_blend(*block) for block in blocks]).view(images.shape)
 
 

@@ -29,7 +29,7 @@ def apply(images: Tensor, operation: Tensor, level: Tensor) -> Tensor:
     count = torch.bincount(operation, minlength=len(OPERATIONS) + 1).tolist()
     sizes = [*count[:4], count[4] + count[5], count[6] + count[7] + count[8], count[9]]
     operation = operation[order]
-    parts = zip(images.split(sizes), operation.split(sizes), level.split(sizes), strict=True)
+    parts = zip(*(torch.split(values, sizes) for values in (images, operation, level)), strict=True)
     for change, (part, kind, at) in zip(
         (autocontrast, equalize, posterize, solarize, translate, turn), parts, strict=False
     ):
