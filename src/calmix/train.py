@@ -161,7 +161,7 @@ def _loss(
     draws = [seeds.generator(recipe.seed, "draws", member, epoch, step, s) for s, _ in shards]
     views = [augmentation.views(batch, g) for (_, batch), g in zip(shards, draws, strict=True)]
     joined = [_join(pieces) for pieces in zip(*views, strict=True)]
-    inputs = torch.cat([view.inputs for view in joined], dim=1)
+    inputs = joined[0].inputs if len(joined) == 1 else torch.cat([view.inputs for view in joined], dim=1)
     logits = network(inputs, per_member=True).unflatten(1, (len(joined), -1)).transpose(0, 1)
     labels = torch.cat([batch.labels for _, batch in shards])
     index = torch.cat([batch.index for _, batch in shards])
@@ -174,6 +174,8 @@ def _loss(
 
 def _join(pieces: Sequence[augment.Batch]) -> augment.Batch:
     """The rows of a batch's pieces, side by side."""
+    if len(pieces) == 1:
+        return pieces[0]
     fields = ("inputs", "targets", "weights")
     inputs, targets, weights = (torch.cat([getattr(p, name) for p in pieces], dim=1) for name in fields)
     return augment.Batch(inputs, targets, weights)

@@ -65,6 +65,9 @@ def test_equals_pillow(operation, channels, height, width):
     if operation in ("rotate", "shear_x", "shear_y"):
         assert np.mean(apart > 1) < 0.001
         assert np.mean(apart > 0) < 0.01
+    elif operation == "autocontrast":  # what is a whole number Pillow's arithmetic may put just below it
+        assert apart.max() <= 1
+        assert np.mean(apart > 0) < 0.02
     else:
         assert apart.max() == 0
 

@@ -9,6 +9,8 @@ from calmix.augment.draws import beta, dirichlet, integers, uniform
 from calmix.augment.operations import OPERATIONS, apply
 from calmix.errors import InputError
 
+_BLOCK = 2**19  # values at a time on a CPU: more would leave its cache, and memory would be asked for anew
+
 
 @dataclass(frozen=True)
 class AugMix:
@@ -64,21 +66,31 @@ class AugMix:
 
     def _views(self, images: Tensor, generator: torch.Generator | None) -> Tensor:
         batch = images.reshape(-1, *images.shape[-3:])
-        shape = (self.width, len(batch))
         deepest = self.depth or 3
-        depth = integers(*shape, low=self.depth or 1, high=deepest + 1, generator=generator)
-        operation = integers(deepest, *shape, high=len(OPERATIONS), generator=generator)
-        step = torch.arange(deepest, device=depth.device).view(-1, 1, 1)
-        operation = operation.where(step < depth, len(OPERATIONS)).flatten(1).to(batch.device)
-        level = uniform(deepest, *shape, low=0.1, high=self.severity, generator=generator)
-        forwards = integers(deepest, *shape, high=2, generator=generator) == 1
-        level = level.where(forwards, -level).flatten(1).to(batch.device)
-        weights = dirichlet(self.alpha, len(batch), self.width, generator=generator).to(batch)
-        keep = beta(self.alpha, len(batch), generator=generator).to(batch)
+        shape = (len(batch), self.width, deepest)
+        depth = integers(*shape[:2], 1, low=self.depth or 1, high=deepest + 1, generator=generator)
+        operation = integers(*shape, high=len(OPERATIONS), generator=generator)
+        operation = operation.where(torch.arange(deepest, device=depth.device) < depth, len(OPERATIONS))
+        level = uniform(*shape, low=0.1, high=self.severity, generator=generator)
+        level = level.where(integers(*shape, high=2, generator=generator) == 1, -level)
+        keep = beta(self.alpha, len(batch), generator=generator)
+        share = dirichlet(self.alpha, *shape[:2], generator=generator) * (1 - keep).unsqueeze(1)
 
-        chains = batch.mul(255).round_().clamp_(0, 255).byte().repeat(self.width, 1, 1, 1)
-        for drawn in zip(operation, level, strict=True):
-            chains = apply(chains, *drawn)
-        chains = chains.view(self.width, *batch.shape).to(batch.dtype)
-        blend = torch.einsum("bk,kbchw->bchw", weights / 255, chains)
-        return blend.lerp_(batch, keep.view(-1, 1, 1, 1)).view(images.shape)
+        drawn = [values.to(images.device) for values in (operation, level, keep, share)]
+        if images.device.type != "cpu":
+            return _blend(batch, *drawn).view(images.shape)
+        size = max(1, _BLOCK // max(1, batch[:1].numel()))
+        blocks = zip(*(values.split(size) for values in (batch, *drawn)), strict=True)
+        return torch.cat([_blend(*block) for block in blocks]).view(images.shape)
+
+
+def _blend(batch: Tensor, operation: Tensor, level: Tensor, keep: Tensor, share: Tensor) -> Tensor:
+    """keep x + the sum of share_k chain_k(x) for images x (B, C, H, W), chains drawn as (B, width, depth)."""
+    width, depth = operation.shape[1:]
+    chains = batch.mul(255).round_().clamp_(0, 255).byte().repeat(width, 1, 1, 1)
+    for step in range(depth):
+        chains = apply(chains, operation[..., step].T.flatten(), level[..., step].T.flatten())
+    view = batch * keep.to(batch.dtype).view(-1, 1, 1, 1)
+    for chain, part in zip(chains.view(width, *batch.shape), share.T / 255, strict=True):
+        view.addcmul_(chain.to(batch.dtype), part.to(batch.dtype).view(-1, 1, 1, 1))
+    return view

@@ -14,6 +14,8 @@ OPERATIONS = (
     *("autocontrast", "equalize", "posterize", "solarize"),
     *("translate_x", "translate_y", "rotate", "shear_x", "shear_y"),
 )
+# Pillow cuts fractions off; this much more keeps a 128 that came out as 127.9999 from becoming 127.
+_ROUNDING = 0.001
 TRANSLATE_X, TRANSLATE_Y, ROTATE, SHEAR_X, SHEAR_Y = range(4, 9)
 
 
@@ -38,12 +40,10 @@ def apply(images: Tensor, operation: Tensor, level: Tensor) -> Tensor:
 
 def autocontrast(images: Tensor, _: Tensor, level: Tensor) -> Tensor:
     """Stretch each channel to the whole range; a channel of one value stays as it is."""
-    pixels = images.flatten(2)
-    low, high = pixels.amin(2, keepdim=True).double(), pixels.amax(2, keepdim=True).double()
-    scale = high.new_tensor(255) / (high - low).clamp(min=1)  # divided, where 255 / x would multiply by 1 / x
-    ramp = torch.arange(256, device=images.device)
-    table = torch.where(high > low, (ramp * scale - low * scale).clamp(0, 255), ramp)
-    return table.byte().gather(2, pixels.long()).view(images.shape)
+    low, high = images.amin((2, 3), keepdim=True).float(), images.amax((2, 3), keepdim=True).float()
+    flat = high == low
+    scale = (255 / (high - low)).where(~flat, 1)
+    return images.float().sub_(low.where(~flat, 0)).mul_(scale).add_(_ROUNDING).byte()
 
 
 def equalize(images: Tensor, _: Tensor, level: Tensor) -> Tensor:
@@ -53,9 +53,9 @@ def equalize(images: Tensor, _: Tensor, level: Tensor) -> Tensor:
     counts = one.new_zeros(*pixels.shape[:2], 256).scatter_add_(2, pixels, one.expand(pixels.shape))
     brightest = counts.gather(2, images.flatten(2).amax(2, keepdim=True).long())
     step = (pixels.shape[2] - brightest) // 255
-    below = counts.cumsum(2) - counts + step // 2
-    ramp = torch.arange(256, device=images.device)
-    table = torch.where(step > 0, (below / step.clamp(min=1)).clamp(max=255), ramp)
+    below = counts.cumsum(2, dtype=torch.int32).sub_(counts).add_(step // 2)
+    ramp = torch.arange(256.0, device=images.device)
+    table = torch.where(step > 0, (below / step.clamp(min=1)).clamp_(max=255), ramp)
     return table.byte().gather(2, pixels).view(images.shape)
 
 
@@ -77,12 +77,17 @@ def translate(images: Tensor, operation: Tensor, level: Tensor) -> Tensor:
     count, channels, height, width = images.shape
     left = (width / 3 * level / 10).int().where(operation == TRANSLATE_X, 0)
     up = (height / 3 * level / 10).int().where(operation == TRANSLATE_Y, 0)
-    x = left.view(-1, 1, 1) + torch.arange(width, device=images.device)
-    y = up.view(-1, 1, 1) + torch.arange(height, device=images.device).view(-1, 1)
-    inside = (x >= 0) & (x < width) & (y >= 0) & (y < height)
-    place = (y.clamp(0, height - 1) * width + x.clamp(0, width - 1)).view(count, 1, -1)
-    found = images.flatten(2).gather(2, place.expand(-1, channels, -1)).view(images.shape)
-    return found.mul_(inside.unsqueeze(1))
+    # In memory a shifted channel is a window of as many values that starts elsewhere; what it catches of the
+    # neighbouring rows and channels is black.
+    size = height * width
+    memory = F.pad(images.flatten(), (size, size))
+    windows = memory.as_strided((len(memory) - size + 1, size), (1, 1))
+    start = torch.arange(1, count * channels + 1, device=images.device) * size
+    start = start + (up * width + left).repeat_interleave(channels)
+    x = left.view(-1, 1, 1, 1) + torch.arange(width, device=images.device)
+    y = up.view(-1, 1, 1, 1) + torch.arange(height, device=images.device).view(-1, 1)
+    inside = ((x >= 0) & (x < width)).byte() * ((y >= 0) & (y < height)).byte()
+    return windows.index_select(0, start).view(images.shape).mul_(inside)
 
 
 def turn(images: Tensor, operation: Tensor, level: Tensor) -> Tensor:
@@ -101,9 +106,9 @@ def turn(images: Tensor, operation: Tensor, level: Tensor) -> Tensor:
     x = (2 * torch.arange(width, device=images.device) + 1) / width - 1
     y = (2 * torch.arange(height, device=images.device) + 1) / height - 1
     pixels = torch.stack([x.repeat(height), y.repeat_interleave(width), torch.ones_like(x).repeat(height)])
-    grid = matrix.view(-1, 2, 3) @ pixels
-    inside = grid.abs().amax(1).lt_(1).view(count, 1, height, width)  # in place it stays float, and is faster
-    grid = grid.view(count, 2, height, width).permute(0, 2, 3, 1)
-    found = F.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)
-    # Pillow cuts the fraction off; the little more keeps 127.9999, which is 128 rounded four times, from 127.
-    return torch.addcmul(grid.new_tensor(0.001), found, inside).byte()
+    grid = (matrix.view(-1, 2, 3) @ pixels).view(count, 2, height, width)
+    found = F.grid_sample(
+        images.float(), grid.permute(0, 2, 3, 1), padding_mode="border", align_corners=False
+    )
+    inside = grid.abs_().amax(1, keepdim=True).lt_(1)  # as 0 and 1 in place: faster than as bool
+    return found.mul_(inside).add_(_ROUNDING).byte()

@@ -4,9 +4,10 @@ import copy
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from calmix.ensembles.layers import LAYERS, RankOne
-from calmix.ensembles.members import check_member, rows_of_members
+from calmix.ensembles.members import TURN, require_member, rows_of_members
 from calmix.ensembles.norm import BATCH_NORMS, MemberNorm, SynchronisedNorm
 from calmix.ensembles.swap import swap_modules
 from calmix.errors import InputError
@@ -90,18 +91,44 @@ class BatchEnsemble(nn.Module):
 
     def forward(self, x: Tensor, *, per_member: bool = False) -> Tensor:
         rows = rows_of_members(x, self.members, per_member=per_member)
-        out = self.network(rows.flatten(0, 1))
-        if not isinstance(out, Tensor) or out.ndim < 1 or out.shape[0] != rows.shape[0] * rows.shape[1]:
-            got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-            raise InputError(
-                f"{self.kind} made {got} of {rows.shape[0] * rows.shape[1]} rows: "
-                "a module must return one tensor with its rows first"
-            )
+        if self._members_may_part():
+            return torch.stack([self._alone(own, k) for k, own in enumerate(rows)])
+        return self._folded(rows)
+
+    def _folded(self, rows: Tensor) -> Tensor:
+        out = self._rows_kept(rows.flatten(0, 1))
         return out.reshape(*rows.shape[:2], *out.shape[1:])
+
+    def _members_may_part(self) -> bool:
+        """Without gradients or batch statistics, one member after the other is the same, and faster."""
+        return not (
+            torch.is_grad_enabled()
+            or torch.compiler.is_compiling()
+            or any(
+                isinstance(part, _BatchNorm) and (part.training or part.running_mean is None)
+                for part in self.network.modules()
+            )
+        )
+
+    def _alone(self, rows: Tensor, k: int) -> Tensor:
+        TURN.member = k
+        try:
+            return self._rows_kept(rows)
+        finally:
+            TURN.member = None
+
+    def _rows_kept(self, rows: Tensor) -> Tensor:
+        out = self.network(rows)
+        if not isinstance(out, Tensor) or out.ndim == 0 or out.shape[0] != rows.shape[0]:
+            got = tuple(out.shape) if isinstance(out, Tensor) else f"a {type(out).__name__}"
+            raise InputError(
+                f"{self.kind} made {got} of {rows.shape[0]} rows: it must return one tensor, rows first"
+            )
+        return out
 
     def member(self, k: int) -> nn.Module:
         """Member k alone, as a module like the original one, on copies of its values."""
-        check_member(k, self.members)
+        require_member(k, self.members)
 
         def take(part: nn.Module) -> nn.Module | None:
             return part.member(k) if isinstance(part, (RankOne, MemberNorm)) else None
@@ -118,19 +145,20 @@ class BatchEnsemble(nn.Module):
 
     @torch.no_grad()
     def _compare(self, module: nn.Module, example: Tensor) -> None:
-        """Each member in the ensemble must equal itself alone; with r = s = 1, it must equal the original."""
-        trial = copy.deepcopy(self).eval()
-        for k, got in enumerate(trial(example)):
-            self._demand(
-                got, trial.member(k)(example), f"member {k} in the ensemble differs from itself alone"
-            )
+        """Folded together, members must be what they are alone, and with r = s = 1 the original.
+
+        Each sees another row of the example, repeated, so that rows which reach over to others show.
+        """
+        trial, original = copy.deepcopy(self).eval(), copy.deepcopy(module).eval()
+        rows = torch.stack([example[k % len(example)].expand_as(example) for k in range(self.members)])
+        for k, got in enumerate(trial._folded(rows)):
+            self._demand(got, trial.member(k)(rows[k]), f"member {k} differs from itself alone")
         for part in trial.modules():
             if isinstance(part, RankOne):
                 part.r.fill_(1)
                 part.s.fill_(1)
-        want = copy.deepcopy(module).eval()(example)
-        for k, got in enumerate(trial(example)):
-            self._demand(got, want, f"member {k} with r = s = 1 differs from the original")
+        for k, got in enumerate(trial._folded(rows)):
+            self._demand(got, original(rows[k]), f"member {k} with r = s = 1 differs from the original")
 
     def _demand(self, got: Tensor, want: Tensor, complaint: str) -> None:
         if not torch.allclose(got, want, rtol=1e-3, atol=1e-4 * float(want.abs().max())):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from calmix.ensembles.members import check_member, rows_of_members
+from calmix.ensembles.members import require_member, rows_of_members
 from calmix.errors import InputError
 
 
@@ -37,7 +37,7 @@ class DeepEnsemble(nn.Module):
 
     def member(self, k: int) -> nn.Module:
         """Network k itself, not a copy."""
-        check_member(k, self.members)
+        require_member(k, self.members)
         return self.networks[k]
 
     def describe(self) -> str:

@@ -5,7 +5,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from calmix.ensembles.members import check_member, rows_of_members
+from calmix.ensembles.members import require_member, rows_of_members
 from calmix.ensembles.swap import swap_modules
 from calmix.errors import InputError
 from calmix.seeds import generator
@@ -131,7 +131,7 @@ class MCDropout(nn.Module):
 
     def member(self, k: int) -> nn.Module:
         """The network with plain dropout layers; the weights of all samples are the same."""
-        check_member(k, self.samples)
+        require_member(k, self.samples)
 
         def take(part: nn.Module) -> nn.Module | None:
             return copy.deepcopy(part.plain) if isinstance(part, SampledDropout) else None

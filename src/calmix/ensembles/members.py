@@ -1,8 +1,23 @@
-"""The member axis at the door of an ensemble."""
+"""The member axis: how it enters an ensemble, and whose turn it is inside."""
 
-from torch import Tensor
+import threading
+
+from torch import Tensor, nn
 
 from calmix.errors import InputError
+
+
+class Turn(threading.local):
+    """Whose rows pass through a BatchEnsemble in this thread: one member's alone, or (None) those of all.
+
+    It is set on the instance, not the class, because torch.compile watches the former only.
+    """
+
+    def __init__(self) -> None:
+        self.member: int | None = None
+
+
+TURN = Turn()
 
 
 def rows_of_members(x: Tensor, members: int, *, per_member: bool) -> Tensor:
@@ -22,6 +37,15 @@ def rows_of_members(x: Tensor, members: int, *, per_member: bool) -> Tensor:
     return x.expand(members, *x.shape[1:])
 
 
-def check_member(k: int, members: int) -> None:
+def require_shares(layer: nn.Module, x: Tensor, members: int) -> None:
+    """Rows that members cannot share equally were not folded by a BatchEnsemble."""
+    if x.shape[0] % members:
+        raise InputError(
+            f"a {type(layer).__name__} got {x.shape[0]} rows for {members} members: "
+            "the module must keep the batch as the first axis"
+        )
+
+
+def require_member(k: int, members: int) -> None:
     if not 0 <= k < members:
         raise InputError(f"there is no member {k}: they are numbered 0 to {members - 1}")

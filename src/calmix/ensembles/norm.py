@@ -8,8 +8,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from calmix.ensembles.members import TURN, require_shares
 from calmix.ensembles.swap import swap_modules
-from calmix.errors import InputError
 
 
 class MemberNorm(nn.Module):
@@ -20,13 +20,12 @@ class MemberNorm(nn.Module):
         self.norms = nn.ModuleList(norms)
 
     def forward(self, x: Tensor) -> Tensor:
-        members = len(self.norms)
-        if x.shape[0] % members:
-            raise InputError(
-                f"a batch norm got {x.shape[0]} rows, which {members} members cannot share: "
-                "the module must keep the batch as the first axis"
-            )
-        return torch.cat([norm(rows) for norm, rows in zip(self.norms, x.chunk(members), strict=True)])
+        if TURN.member is not None:
+            alone: Tensor = self.norms[TURN.member](x)
+            return alone
+        require_shares(self.norms[0], x, len(self.norms))
+        shares = x.chunk(len(self.norms))
+        return torch.cat([norm(share) for norm, share in zip(self.norms, shares, strict=True)])
 
     def member(self, k: int) -> nn.Module:
         """The norm of member k alone, a copy."""

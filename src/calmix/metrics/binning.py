@@ -5,6 +5,8 @@ their sum (`total`), and how many came true (`hits`). They add over blocks, over
 weights of a bootstrap; a metric is a function of them (`Statistic`).
 """
 
+import bisect
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -16,7 +18,8 @@ from torch import Tensor
 from calmix.metrics.checks import check_count
 from calmix.metrics.sample import Block, Sample
 
-Bins: TypeAlias = Callable[[Tensor], Tensor]  # probabilities (B, V) -> bins (B, V), int64
+# Probabilities (B, V) in float64, and whether each of them is a float32 number -> bins (B, V), int64
+Bins: TypeAlias = Callable[[Tensor, bool], Tensor]
 
 
 class Cells(NamedTuple):
@@ -82,22 +85,22 @@ def equal_width(num_bins: int) -> Bins:
     """Bin m holds (m-1)/M < p <= m/M; 0 joins the first bin, what rounding puts above 1 the last."""
     edges = torch.arange(1, num_bins, dtype=torch.float64) / num_bins
 
-    def bins(p: Tensor) -> Tensor:
-        if p.dtype == torch.float64 or num_bins > 1 << 28:
-            return torch.bucketize(p.double(), edges)
+    def bins(p: Tensor, narrow: bool) -> Tensor:
+        if not narrow or num_bins > 1 << 28:
+            return torch.bucketize(p.contiguous(), edges)
         # A float32 times a number below 2^29 is exact in float64, and too coarse to fall between m/M and its
         # rounded edge: the arithmetic is the comparison, at a seventh of its time.
-        return p.double().mul_(num_bins).ceil_().sub_(1).clamp_(0, num_bins - 1).long()
+        return p.mul(num_bins).ceil_().sub_(1).clamp_(0, num_bins - 1).long()
 
     return bins
 
 
 def equal_mass(edges: Tensor) -> Bins:
     """Bins below and including each upper edge, edges (V, M) ascending."""
-    return lambda p: torch.searchsorted(edges, p.double().T.contiguous()).T
+    return lambda p, narrow: torch.searchsorted(edges, p.T.contiguous()).T
 
 
-def mass_edges(values: Iterable[Tensor], num_bins: int, above: float = -1.0) -> Tensor:
+def mass_edges(values: Iterable[Tensor], num_bins: int, above: float = -math.inf) -> Tensor:
     """Upper edges (V, num_bins) of runs of equal length, from the values (N,) above a threshold, V times.
 
     The runs are those of `numpy.array_split` on the sorted values, each edge the last value of its run; equal
@@ -105,35 +108,34 @@ def mass_edges(values: Iterable[Tensor], num_bins: int, above: float = -1.0) -> 
     """
     found = []
     for column in values:
-        kept = column[column.double() > above] if above >= 0 else column
-        ordered = torch.from_numpy(np.sort(kept.numpy()))
-        size, longer = divmod(len(ordered), num_bins)
-        runs = torch.full((num_bins,), size)
-        runs[:longer] += 1
-        ends = runs.cumsum(0) - 1
-        found.append(ordered[ends].double() if len(ordered) else torch.full((num_bins,), torch.inf).double())
-    return torch.stack(found)
+        ordered = np.sort(column.numpy())
+        # key=float: a float32 is compared as the float64 it stands for
+        kept = ordered[bisect.bisect_right(ordered, above, key=float) :]
+        size, longer = divmod(len(kept), num_bins)
+        ends = np.cumsum([size + 1] * longer + [size] * (num_bins - longer)) - 1
+        found.append(kept[ends].astype(np.float64) if len(kept) else np.full(num_bins, np.inf))
+    return torch.from_numpy(np.stack(found))
 
 
 def top_label(bins: Bins) -> Callable[[Block], Terms]:
     """Each row adds its confidence, and whether its prediction was right."""
 
     def terms(block: Block) -> Terms:
-        confidence = block.confidence[:, None]
-        cell = bins(confidence)
-        return Terms(cell, confidence.double(), cell[:, 0], block.hit.double())
+        confidence = block.confidence.double()[:, None]
+        cell = bins(confidence, block.narrow)
+        return Terms(cell, confidence, cell[:, 0], block.hit.double())
 
     return terms
 
 
-def every_class(bins: Bins, num_bins: int, above: float = -1.0) -> Callable[[Block], Terms]:
+def every_class(bins: Bins, num_bins: int, above: float = -math.inf) -> Callable[[Block], Terms]:
     """Each row adds all its probabilities above a threshold, and its label came true in the label's class."""
 
     def terms(block: Block) -> Terms:
         value = block.probs.double()
         classes = value.shape[1]
-        cell = bins(block.probs) + torch.arange(0, classes * num_bins, num_bins)
-        if above >= 0:
+        cell = bins(value, block.narrow) + torch.arange(0, classes * num_bins, num_bins)
+        if above > -math.inf:
             cell = cell.masked_fill(value <= above, classes * num_bins)
         hit_cell = cell.gather(1, block.labels[:, None])[:, 0]
         return Terms(cell, value, hit_cell, value.new_ones(len(value)))

@@ -1,0 +1,151 @@
+"""The training loop beside a bare one, where its CPU time goes, and two processes beside one."""
+
+import contextlib
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import nn
+
+from benchmarks.timing import Row
+from calmix import data, launch
+from calmix.build import Augmentation, Splits, build_ensemble
+from calmix.launch import Machine
+from calmix.presets import preset
+from calmix.progress import Silence
+from calmix.recipe import Recipe
+from calmix.train import train_stream
+
+EPOCHS, IMAGES, BATCH = 3, 2560, 128
+
+
+def rows() -> Iterator[Row]:
+    recipe, splits = _recipe(), _splits()
+    with tempfile.TemporaryDirectory() as folder:
+        spent = _profile(recipe, splits, Path(folder))
+    total = spent["total"]
+    inside = spent["forward"] + spent["backward"]
+    yield Row("share of the loop in forward and backward", inside / total, "", at_least=0.9)
+    for name in ("loading", "augmentation", "optimiser"):
+        yield Row(f"share of the loop in {name}", spent[name] / total, "")
+    rest = total - inside - spent["loading"] - spent["augmentation"] - spent["optimiser"]
+    yield Row("share of the loop in the rest: logging, checks, observing", rest / total, "")
+    loop, bare = _loop_beside_bare(recipe, splits)
+    yield Row("training with crop, flip and CAMixup / bare loop", bare / loop, "x images/s", at_least=0.85)
+    yield Row("two processes / one, deep ensemble of two", _two_beside_one(), "x", at_least=1.7)
+
+
+def _recipe() -> Recipe:
+    fields = {"epochs": EPOCHS, "train_size": 0, "batch_size": BATCH, "width": 16}
+    base = preset("cifar10", "single", "camixup")
+    return Recipe(**{**vars(base), **fields})
+
+
+def _splits() -> Splits:
+    """Noise in CIFAR's shape: speed does not depend on what is in the pictures."""
+    g = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (IMAGES + 500, 32, 32, 3), generator=g, dtype=torch.uint8)
+    part = data.Part(images, torch.randint(0, 10, (len(images),), generator=g))
+    train, rest = part.take(torch.arange(IMAGES)), part.take(torch.arange(IMAGES, len(images)))
+    return Splits(train, rest, rest, torch.arange(len(rest)), tuple("0123456789"), None)
+
+
+def _epochs(recipe: Recipe, splits: Splits, folder: Path) -> Iterator[int]:
+    """Train, and come back after every epoch."""
+    fabric = Machine(accelerator="cpu").fabric()
+    stream = train_stream(
+        recipe, splits, folder, member=0, fabric=fabric, listener=Silence(), save_seconds=1e9
+    )
+    with contextlib.suppress(StopIteration):
+        said = next(stream)
+        while True:
+            yield said[0]
+            said = stream.send(said[1])
+
+
+def _loop_beside_bare(recipe: Recipe, splits: Splits, repeats: int = 3) -> tuple[float, float]:
+    """CPU seconds of an epoch's steps, in the loop and bare, the best of several in turns."""
+    model = build_ensemble(recipe, splits.train.shape, 10, 0)
+    x, y = torch.rand(1, BATCH, 3, 32, 32), torch.randint(0, 10, (BATCH,))
+    best = [float("inf"), float("inf")]
+    for _ in range(repeats):
+        with tempfile.TemporaryDirectory() as folder, mock.patch("calmix.train.predict", _no_prediction):
+            start = time.process_time()
+            for _ in _epochs(recipe, splits, Path(folder)):
+                best[0] = min(best[0], time.process_time() - start)
+                start = time.process_time()
+        start = time.process_time()
+        for _ in range(IMAGES // BATCH):
+            model.zero_grad()
+            nn.functional.cross_entropy(model(x, per_member=True)[0], y).backward()
+        best[1] = min(best[1], time.process_time() - start)
+    return best[0], best[1]
+
+
+def _no_prediction(network: nn.Module, part: data.Examples, **options: Any) -> torch.Tensor:
+    """Validation is apart from the steps that are compared here."""
+    return torch.zeros(1, len(part), 10)
+
+
+def _profile(recipe: Recipe, splits: Splits, folder: Path) -> Counter[str]:
+    """CPU seconds of the steps of one epoch, by kind."""
+    spent: Counter[str] = Counter()
+
+    def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*given: Any, **options: Any) -> Any:
+            start = time.process_time()
+            result = function(*given, **options)
+            spent[name] += time.process_time() - start
+            return result
+
+        return run
+
+    def timed_batches(*given: Any, **options: Any) -> Iterator[data.Batch]:
+        batches = iter(data_batches(*given, **options))
+        ahead = timed("loading", lambda: next(batches, None))
+        while (batch := ahead()) is not None:
+            yield batch
+
+    data_batches = data.train_batches
+
+    from lightning_fabric import Fabric
+    from lightning_fabric.wrappers import _FabricModule
+
+    patches = (
+        mock.patch.object(data, "train_batches", timed_batches),
+        mock.patch.object(Augmentation, "views", timed("augmentation", Augmentation.views)),
+        mock.patch.object(torch.optim.SGD, "step", timed("optimiser", torch.optim.SGD.step)),
+        mock.patch.object(_FabricModule, "forward", timed("forward", _FabricModule.forward)),
+        mock.patch.object(Fabric, "backward", timed("backward", Fabric.backward)),
+        mock.patch("calmix.train.predict", _no_prediction),
+    )
+    with contextlib.ExitStack() as stack:
+        for patch in patches:
+            stack.enter_context(patch)
+        epochs = _epochs(recipe, splits, folder)
+        next(epochs)
+        spent.clear()
+        start = time.process_time()
+        next(epochs)
+        spent["total"] = time.process_time() - start
+    return spent
+
+
+def _two_beside_one() -> float:
+    """Wall-clock: two single-threaded processes need two free cores."""
+    small = {"width": 16, "epochs": 100, "members": 2, "validation_size": 300}
+    recipe = Recipe(**{**vars(preset("digits", "deep")), **small})
+    seconds = []
+    for jobs in (1, 2):
+        with tempfile.TemporaryDirectory() as folder:
+            start = time.perf_counter()
+            launch.train(
+                recipe, Path(folder), listener=Silence(), machine=Machine(jobs=jobs, accelerator="cpu")
+            )
+            seconds.append(time.perf_counter() - start)
+    return seconds[0] / seconds[1]

@@ -1,0 +1,181 @@
+import functools
+import importlib
+import math
+
+import pytest
+import torch
+
+from calmix import metrics
+from calmix.errors import InputError
+from calmix.metrics import bootstrap, kernel
+from tests.metrics import reference
+from tests.metrics.samples import calibrated
+
+SCALARS = [
+    *(metrics.accuracy, metrics.gap, metrics.nll, metrics.brier, metrics.ece, metrics.ace, metrics.sce),
+    *(metrics.tace, metrics.dce, metrics.skce),
+    *(functools.partial(metrics.ace, classwise=True), functools.partial(metrics.dce, classwise=True)),
+    functools.partial(metrics.ece, num_bins=5),
+    functools.partial(metrics.skce, estimator="biased", bandwidth=0.3),
+    functools.partial(metrics.skce, estimator="linear"),
+]
+inside = importlib.import_module("calmix.metrics.bootstrap")  # the function has the module's name
+
+
+@pytest.mark.parametrize("metric", SCALARS)
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_an_interval_holds_its_value(metric, temperature):
+    for seed in range(3):
+        sample = calibrated(300, 4, temperature=temperature, seed=seed)
+        found = bootstrap(metric, *sample, resamples=200)
+        assert found.value == pytest.approx(metric(*sample), abs=1e-12)
+        assert found.low <= found.value <= found.high
+        assert found.low < found.high
+        assert found == bootstrap(metric, *sample, resamples=200)
+        assert found != bootstrap(metric, *sample, resamples=200, seed=1) or found.resamples == 0
+
+
+def weighted(name, probs, labels, drawn):
+    """The statistic of a resample from its rows, bins from the full sample."""
+    statistic = inside.STATISTICS[name](inside.Sample(probs, labels))
+    return float(statistic.value(statistic.sum(inside.Sample(probs[drawn], labels[drawn]).blocks())))
+
+
+@pytest.mark.parametrize("metric", inside.STATISTICS)
+def test_weights_are_the_same_as_drawing_rows(metric, monkeypatch):
+    probs, labels = calibrated(50, 3, temperature=0.5)
+    monkeypatch.setattr(inside, "ROWS", 17)
+    weights = torch.cat(list(inside._weights(4, 50, 17, torch.Generator().manual_seed(0))))
+    assert weights.shape == (50, 4)
+    sample = inside.Sample(probs, labels)
+    statistic = inside.STATISTICS[metric](sample)
+    values = inside._resample(statistic, sample, 4, torch.Generator().manual_seed(0))
+    for r, value in enumerate(values.tolist()):
+        drawn = torch.arange(50).repeat_interleave(weights[:, r].long())
+        assert value == pytest.approx(weighted(metric, probs, labels, drawn), abs=1e-12)
+
+
+def test_weights_are_multinomial():
+    n, resamples = 40, 4000
+    weights = torch.cat(list(inside._weights(resamples, n, 16, torch.Generator().manual_seed(0))))
+    assert weights.shape == (n, resamples)
+    assert (weights.sum(0) == n).all()
+    covariance = torch.cov(weights)
+    expected = torch.eye(n, dtype=torch.float64) - 1 / n
+    assert (weights.mean(1) - 1).abs().max() < 5 / resamples**0.5
+    assert (covariance - expected).abs().max() < 8 / resamples**0.5
+    # Beyond two moments: the share of examples left out of a resample.
+    assert float((weights == 0).double().mean()) == pytest.approx((1 - 1 / n) ** n, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("metric", "temperature"),
+    [
+        *((metrics.accuracy, 0.5), (metrics.gap, 0.5), (metrics.brier, 0.5), (metrics.nll, 0.5)),
+        *((metrics.ece, 0.5), (metrics.dce, 0.5), (metrics.dce, 1.0)),
+    ],
+)
+def test_intervals_cover(metric, temperature):
+    truth = metric(*calibrated(400_000, 3, temperature=temperature, seed=99))
+    if temperature == 1:
+        truth = 0.0
+    runs = 60
+    covered = 0
+    for seed in range(runs):
+        found = bootstrap(metric, *calibrated(500, 3, temperature=temperature, seed=seed), resamples=100)
+        covered += found.low <= truth <= found.high
+    assert covered >= 51  # 60 at 95 %: fewer than 51 has probability 0.001
+
+
+def test_a_wider_level_is_wider():
+    sample = calibrated(200, 3)
+    narrow, wide = bootstrap(metrics.gap, *sample, level=0.5), bootstrap(metrics.gap, *sample, level=0.99)
+    assert wide.low < narrow.low < narrow.high < wide.high
+    # Two thirds of a normal deviate at one half, 2.58 at 0.99.
+    assert (wide.high - wide.low) / (narrow.high - narrow.low) == pytest.approx(2.576 / 0.674, rel=0.15)
+
+
+def test_a_mean_has_its_standard_error():
+    probs, labels = calibrated(2000, 3)
+    each = -probs[torch.arange(2000), labels].log()
+    found = bootstrap(metrics.nll, probs, labels)
+    half = 1.96 * float(each.std()) / 2000**0.5
+    assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.1)
+
+
+def test_ends_stay_in_the_range_of_the_metric():
+    probs = torch.tensor([[1.0, 0.0]] * 30)
+    labels = torch.tensor([0] * 29 + [1])
+    assert bootstrap(metrics.accuracy, probs, labels).high <= 1
+    assert bootstrap(metrics.ece, *calibrated(50, 3)).low >= 0
+    assert bootstrap(metrics.dce, *calibrated(50, 3)).low >= 0
+    assert bootstrap(functools.partial(metrics.dce, squared=True), *calibrated(50, 3)).low < 0
+
+
+def test_an_infinite_value_stays_infinite():
+    found = bootstrap(metrics.nll, torch.tensor([[1.0, 0.0]] * 5), torch.tensor([0, 0, 0, 0, 1]))
+    assert (found.value, found.low, found.high) == (math.inf, math.inf, math.inf)
+
+
+def test_any_function_can_be_resampled():
+    probs, labels = calibrated(300, 3)
+
+    def share(p, y):
+        return (p.argmax(1) == y).mean()
+
+    found = bootstrap(share, probs.numpy(), labels.numpy(), resamples=300)
+    ours = bootstrap(metrics.accuracy, probs, labels, resamples=300)
+    assert found.value == pytest.approx(ours.value)
+    assert (found.low, found.high) == pytest.approx((ours.low, ours.high), abs=0.02)
+    assert bootstrap(lambda p, y: metrics.ece(p, y), probs, labels, resamples=5).resamples == 5
+
+
+def test_kernel_error_of_many_examples_is_linear():
+    sample = calibrated(5_002, 3)
+    found = bootstrap(functools.partial(metrics.skce, bandwidth=0.3), *sample)
+    linear = bootstrap(functools.partial(metrics.skce, bandwidth=0.3, estimator="linear"), *sample)
+    assert found == linear
+    assert found.resamples == 0
+    assert found.value == pytest.approx(metrics.skce(*sample, estimator="linear", bandwidth=0.3))
+    assert found.low < 0 < found.high
+
+
+@pytest.mark.parametrize("biased", [False, True])
+def test_kernel_resamples_are_means_over_pairs(biased, monkeypatch):
+    monkeypatch.setattr(kernel, "SIDE", 3)
+    probs, labels = calibrated(8, 3, temperature=0.5)
+    weights = next(inside._weights(5, 8, 8, torch.Generator().manual_seed(0)))
+    found = inside._resample_pairs(inside.Sample(probs, labels).whole(), 0.3, weights, biased)
+    for r in range(5):
+        drawn = torch.arange(8).repeat_interleave(weights[:, r].long()).tolist()
+        terms = [
+            # h of a pair: the mean over the pairs of a sample of two
+            reference.skce(probs[[i, j]], labels[[i, j]], "unbiased", 0.3)
+            for i in drawn
+            for j in drawn
+            if biased or i != j
+        ]
+        assert float(found[r]) == pytest.approx(sum(terms) / len(terms), abs=1e-12)
+
+
+def test_fewer_resamples_of_a_very_large_sample(monkeypatch):
+    monkeypatch.setattr(inside, "DRAWS", 25_000)
+    sample = calibrated(100, 3)
+    assert bootstrap(metrics.ece, *sample).resamples == 250
+    assert bootstrap(metrics.ece, *calibrated(1000, 3)).resamples == 200
+    assert bootstrap(metrics.ece, *sample, resamples=20).resamples == 20
+
+
+def test_one_example():
+    found = bootstrap(metrics.ece, torch.tensor([[0.75, 0.25]]), torch.tensor([0]))
+    assert (found.low, found.value, found.high) == (0.25, 0.25, 0.25)
+
+
+def test_bad_options():
+    sample = calibrated(10, 3)
+    with pytest.raises(InputError, match=r"level is 95"):
+        bootstrap(metrics.ece, *sample, level=95)
+    with pytest.raises(InputError, match="resamples is 1"):
+        bootstrap(metrics.ece, *sample, resamples=1)
+    with pytest.raises(InputError, match="num_bins is 0"):
+        bootstrap(functools.partial(metrics.ece, num_bins=0), *sample)

@@ -1,0 +1,97 @@
+"""Bad input is refused by every metric, with the place and the value in the message."""
+
+import functools
+
+import numpy as np
+import pytest
+import torch
+
+from calmix import metrics
+from calmix.errors import InputError
+
+METRICS = [
+    *(metrics.accuracy, metrics.gap, metrics.nll, metrics.brier, metrics.ece, metrics.ace, metrics.sce),
+    *(metrics.tace, metrics.dce, metrics.skce, metrics.reliability, metrics.class_gap),
+    functools.partial(metrics.ace, classwise=True),
+    functools.partial(metrics.dce, classwise=True),
+    functools.partial(metrics.skce, estimator="linear"),
+    functools.partial(metrics.bootstrap, metrics.ece),
+    functools.partial(metrics.bootstrap, metrics.skce),
+    lambda probs, labels: metrics.Accumulator(3).update(probs, labels),
+]
+
+
+def changed(array, place, value):
+    array = array.clone()
+    array[place] = value
+    return array
+
+
+GOOD = torch.full((5, 3), 1 / 3), torch.tensor([0, 1, 2, 1, 0])
+INF, NAN = float("inf"), float("nan")
+BAD = {
+    "rank of probs": (GOOD[0][0], GOOD[1], r"probs must have the axes \(examples, classes\), .*\(3,\)"),
+    "rank of labels": (GOOD[0], torch.eye(5).long(), r"labels must have the axes \(examples\), .*\(5, 5\)"),
+    "lengths": (GOOD[0], GOOD[1][:4], "labels has 4 entries for 5 rows of probs"),
+    "no example": (GOOD[0][:0], GOOD[1][:0], r"probs of shape \(0, 3\) has no examples"),
+    "no class": (GOOD[0][:, :0], GOOD[1], r"probs of shape \(5, 0\) has no classes"),
+    "label too large": (GOOD[0], changed(GOOD[1], 3, 3), r"labels\[3\] is 3: it must be in 0\.\.2"),
+    "label negative": (GOOD[0], changed(GOOD[1], 2, -1), r"labels\[2\] is -1: it must be in 0\.\.2"),
+    "labels not whole": (GOOD[0], GOOD[1].float(), "labels must hold integers, not torch.float32"),
+    "labels true or false": (GOOD[0], GOOD[1] > 0, "labels must hold integers, not torch.bool"),
+    "probs whole": (GOOD[1][:, None].repeat(1, 3), GOOD[1], "probs must hold floating-point numbers, not"),
+    "nan": (changed(GOOD[0], (4, 1), NAN), GOOD[1], r"probs\[4, 1\] is nan"),
+    "inf": (changed(GOOD[0], (1, 0), INF), GOOD[1], r"probs\[1, 0\] is inf"),
+    "two infs": (changed(GOOD[0], 1, torch.tensor([INF, -INF, 1])), GOOD[1], r"probs\[1, 0\] is inf"),
+    "negative": (changed(GOOD[0], 2, torch.tensor([1.25, -0.25, 0])), GOOD[1], r"probs\[2, 1\] is -0\.25"),
+    "sum": (changed(GOOD[0], (3, 2), 0.5), GOOD[1], r"probs\[3\] sums to 1\.16667.*logits: pass softmax"),
+    "small sum": (changed(GOOD[0], (0, 2), 0.33), GOOD[1], r"probs\[0\] sums to 0\.996667"),
+    "a list": (GOOD[0].tolist(), GOOD[1], "probs must be a torch tensor or a NumPy array, not list"),
+}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize(("probs", "labels", "message"), BAD.values(), ids=BAD.keys())
+def test_bad_input_is_refused(metric, probs, labels, message):
+    with pytest.raises(InputError, match=message):
+        metric(probs, labels)
+
+
+@pytest.mark.parametrize("name", [name for name in BAD if name != "a list"])
+def test_numpy_and_float64_are_refused_alike(name):
+    probs, labels, message = BAD[name]
+    message = message.replace("torch.", "")
+    with pytest.raises(InputError, match=message):
+        metrics.ece(probs.numpy(), labels.numpy())
+    if probs.is_floating_point():
+        with pytest.raises(InputError):
+            metrics.ece(probs.double(), labels)
+
+
+def test_the_place_is_named_in_later_blocks_too():
+    probs, labels = torch.full((100_000, 3), 1 / 3), torch.zeros(100_000, dtype=torch.long)
+    with pytest.raises(InputError, match=r"probs\[99990, 2\] is nan"):
+        metrics.ece(changed(probs, (99_990, 2), NAN), labels)
+    with pytest.raises(InputError, match=r"labels\[99990\] is 5"):
+        metrics.ece(probs, changed(labels, 99_990, 5))
+
+
+def test_what_rounding_leaves_is_accepted():
+    labels = torch.tensor([0])
+    for row in ([1.0009, 0.0], [0.9991, 0.0], [1.0, -0.0]):
+        assert metrics.accuracy(torch.tensor([row]), labels) == 1
+        assert metrics.accuracy(torch.tensor([row], dtype=torch.float64), labels) == 1
+        assert metrics.reliability(torch.tensor([row]), labels).count[-1] == 1
+    many = torch.softmax(torch.randn(20, 1000), 1)
+    assert 0 <= metrics.ece(many.half(), torch.zeros(20, dtype=torch.long)) <= 1
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, None])
+def test_a_number_of_bins(value):
+    for call in (metrics.ece, metrics.ace, metrics.dce, metrics.reliability):
+        with pytest.raises(InputError, match="num_bins is"):
+            call(*GOOD, num_bins=value)
+
+
+def test_numpy_integers_are_whole_numbers():
+    assert metrics.ece(*GOOD, num_bins=np.int64(15)) == metrics.ece(*GOOD)

@@ -1,0 +1,122 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torchmetrics.functional.classification import multiclass_calibration_error
+
+from calmix import metrics
+from calmix.errors import InputError
+from calmix.metrics import ace, ece, sce, tace
+from tests.metrics import reference
+from tests.metrics.samples import calibrated, predictions
+
+BINS = st.sampled_from([1, 2, 10, 15, 49])
+
+
+@settings(deadline=None)
+@given(predictions(), BINS)
+def test_bins_of_equal_width_follow_the_definition(sample, num_bins):
+    assert ece(*sample, num_bins=num_bins) == pytest.approx(reference.ece(*sample, num_bins), abs=1e-12)
+    assert sce(*sample, num_bins=num_bins) == pytest.approx(reference.sce(*sample, num_bins), abs=1e-12)
+
+
+@settings(deadline=None)
+@given(predictions(), BINS, st.booleans())
+def test_bins_of_equal_mass_follow_the_definition(sample, num_bins, classwise):
+    found = ace(*sample, num_bins=num_bins, classwise=classwise)
+    assert found == pytest.approx(reference.ace(*sample, num_bins, classwise), abs=1e-12)
+
+
+@settings(deadline=None)
+@given(predictions(), BINS, st.sampled_from([0.0, 0.01, 1 / 15, 0.25, 0.99]))
+def test_tace_follows_the_definition(sample, num_bins, threshold):
+    found = tace(*sample, num_bins=num_bins, threshold=threshold)
+    assert found == pytest.approx(reference.tace(*sample, num_bins, threshold), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["ece", "ace", "sce", "tace"])
+@pytest.mark.parametrize(("n", "classes"), [(1, 2), (1, 1000), (300, 2), (40, 1000)])
+def test_extreme_shapes(name, n, classes):
+    probs, labels = calibrated(n, classes, temperature=0.5)
+    for p in (probs, probs.float()):
+        assert getattr(metrics, name)(p, labels) == pytest.approx(
+            getattr(reference, name)(p, labels), abs=1e-12
+        )
+
+
+def test_by_hand():
+    # Two bins of confidence: {0.6, 0.6, 0.6} with accuracy 1/3 and {0.9} with accuracy 1.
+    probs = torch.tensor([[0.6, 0.4], [0.6, 0.4], [0.4, 0.6], [0.1, 0.9]], dtype=torch.float64)
+    labels = torch.tensor([0, 1, 0, 1])
+    assert ece(probs, labels) == pytest.approx(3 / 4 * (0.6 - 1 / 3) + 1 / 4 * 0.1)
+    # Class 1: 0.4 0.4 | 0.6 0.9 in two bins of equal mass; one of each two is true.
+    # Class 0: 0.1 0.4 | 0.6 0.6; one of each two is true.
+    assert ace(probs, labels, num_bins=2, classwise=True) == pytest.approx(
+        ((0.5 - 0.4) / 2 + (0.75 - 0.5) / 2 + (0.5 - 0.25) / 2 + (0.6 - 0.5) / 2) / 2
+    )
+
+
+def test_confidence_of_exactly_one_shares_the_last_bin():
+    # 100 rows at 1.0, half of them right, and 100 at 0.95, all right: in one bin the gaps cancel.
+    probs = torch.tensor([[1.0, 0.0]] * 100 + [[0.95, 0.05]] * 100, dtype=torch.float64)
+    labels = torch.tensor([0, 1] * 50 + [0] * 100)
+    assert ece(probs, labels) == pytest.approx(abs(0.975 - 0.75))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_every_edge_belongs_to_the_bin_below_it(dtype):
+    # Beside a partner just below the edge or just above, the two gaps cancel in one bin and add in two.
+    for m in range(8, 15):
+        edge = torch.tensor(m / 15, dtype=torch.float64)
+        p = edge.to(dtype)
+        above = p.double() > edge  # the float32 nearest to m/15 may lie on either side of it
+        near = torch.tensor(0.3 / 15, dtype=dtype)
+        for partner, together in ((p - near, not above), (p + near, bool(above))):
+            rows = torch.stack([torch.stack([c, 1 - c]) for c in (p, partner)])
+            gaps = (1 - float(p)), (0 - float(partner))
+            expected = abs(sum(gaps)) / 2 if together else sum(map(abs, gaps)) / 2
+            assert ece(rows, torch.tensor([0, 1])) == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_next_float64_above_an_edge_is_in_the_next_bin():
+    for num_bins in (3, 7, 15, 49, 100):
+        for m in range(num_bins // 2 + 1, num_bins):
+            p = np.nextafter(m / num_bins, 1)
+            rows = torch.tensor([[p, 1 - p], [m / num_bins, 1 - m / num_bins]], dtype=torch.float64)
+            gaps = 1 - p, -m / num_bins
+            assert ece(rows, torch.tensor([0, 1]), num_bins=num_bins) == pytest.approx(
+                sum(map(abs, gaps)) / 2
+            )
+
+
+@given(predictions(), st.randoms())
+@settings(deadline=None)
+def test_the_order_of_the_examples_does_not_matter(sample, random):
+    probs, labels = sample
+    order = list(range(len(labels)))
+    random.shuffle(order)
+    for metric in (ece, ace, sce, tace):
+        assert metric(probs[order], labels[order]) == pytest.approx(metric(probs, labels), abs=1e-12)
+
+
+def test_tace_is_not_ace():
+    probs, labels = calibrated(2000, scale=4.0, temperature=0.5)
+    assert abs(tace(probs, labels) - ace(probs, labels, classwise=True)) > 0.01
+    assert tace(probs, labels, threshold=0.0) == pytest.approx(ace(probs, labels, classwise=True), abs=1e-12)
+
+
+def test_torchmetrics_agrees_where_no_confidence_is_on_an_edge():
+    for classes in (2, 10):
+        probs, labels = calibrated(5000, classes, scale=1.0, temperature=0.7)
+        peer = multiclass_calibration_error(probs, labels, classes, n_bins=15)
+        assert ece(probs, labels) == pytest.approx(float(peer), abs=1e-6)
+
+
+def test_options_out_of_range():
+    probs, labels = calibrated(10)
+    for metric in (ece, ace, sce, tace):
+        with pytest.raises(InputError, match="num_bins is 0"):
+            metric(probs, labels, num_bins=0)
+    with pytest.raises(InputError, match=r"threshold is 1\.5"):
+        tace(probs, labels, threshold=1.5)
