@@ -53,21 +53,22 @@ def write_audit_page(report: AuditReport, predictions: Predictions, out: Path, *
 
 
 def _plates(predictions: Predictions) -> list[Plate]:
-    name = "pool" if len(predictions.logits) > 1 else "model"
-    held = {name: predictions}
+    held = {"pool" if len(predictions.logits) > 1 else "model": predictions}
     return [
         Plate(
-            "reliability",
-            "Accuracy minus confidence",
-            "In bins of confidence: above 0 it is right more often than it claims, below 0 less often. The "
-            "pool is drawn thick, its members thin; below, how many examples fall into each bin.",
-            reliability_diagram(held),
+            name="reliability",
+            title="Accuracy minus confidence",
+            caption="Above 0 it is right more often than it claims, below 0 less often. The pool is drawn "
+            "thick, its members thin. Below: how many examples have that confidence.",
+            alt="Lines of accuracy minus confidence in bins of confidence.",
+            figure=reliability_diagram(held),
         ),
         Plate(
-            "accuracy",
-            "Accuracy against confidence",
-            "The same as accuracy: on the diagonal it is calibrated.",
-            accuracy_diagram(held),
+            name="accuracy",
+            title="Accuracy against confidence",
+            caption="The same in another view: on the diagonal it is calibrated, above it under-confident.",
+            alt="Lines of accuracy in bins of confidence.",
+            figure=accuracy_diagram(held),
         ),
     ]
 

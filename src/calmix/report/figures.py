@@ -12,12 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from calmix.predictions import Predictions, pool
-from calmix.report.results import Result, by_key
+from calmix.report.results import ENSEMBLES, Result, by_key
 from calmix.report.style import colour, figure, styled
 
-ENSEMBLES = {"single": "single", "batch": "BatchEnsemble", "mc": "MC-dropout", "deep": "deep ensemble"}
 PANELS = (("accuracy", "error %"), ("ece", "ECE %"))
-MANY_GROUPS = 30  # more names than this do not fit below an axis
+MANY_GROUPS, LONG_NAME = 30, 18  # more names, and longer ones, do not fit below an axis
 
 
 def error_and_ece_bars(results: Sequence[Result]) -> Figure:
@@ -40,6 +39,7 @@ def error_and_ece_bars(results: Sequence[Result]) -> Figure:
                 place += 0.8
             panel.set_ylabel(text)
             panel.set_xticks(ticks, [ENSEMBLES[name] for name in ensembles])
+            panel.set_xlim(-0.7, max(place - 1.1, 3.3))
             panel.grid(axis="x", visible=False)
             panel.set_ylim(bottom=0)
         for i, augment in enumerate(augments):
@@ -62,7 +62,7 @@ def _values(results: Sequence[Result], name: str) -> list[float]:
 def corruption_curves(results: Sequence[Result]) -> Figure:
     """Error and ECE against the severity of corruption, mean over its types; 0 is the clean test set."""
     with styled():
-        made, axes = figure(7.2, 3.3, columns=2)
+        made, axes = figure(6.4, 3.1, columns=2)
         for panel, (name, text) in zip(axes, PANELS, strict=True):
             for place, (key, members) in enumerate(by_key(results).items()):
                 curves = [_by_severity(result, name) for result in members if result.by_severity(name)]
@@ -88,7 +88,7 @@ def training_curves(results: Sequence[Result]) -> Figure:
     """Validation accuracy, ECE and the gaps of pool and members, epoch by epoch."""
     panels = (("accuracy", "accuracy %"), ("ece", "ECE %"), ("gap_pool", "gap (points)"))
     with styled():
-        made, axes = figure(9.6, 3.1, columns=3)
+        made, axes = figure(7.6, 2.9, columns=3)
         for panel, (name, text) in zip(axes, panels, strict=True):
             for place, (key, members) in enumerate(by_key(results).items()):
                 epochs, rows = _by_epoch(members, name)
@@ -170,5 +170,5 @@ def _class_accuracy(predictions: Predictions) -> npt.NDArray[np.float64]:
 
 
 def _plain(name: str) -> str:
-    """A name as text: matplotlib would read what stands between dollars as mathematics."""
-    return name.replace("$", r"\$")
+    """A name as short text: matplotlib would read what stands between dollars as mathematics."""
+    return (name if len(name) <= LONG_NAME else name[: LONG_NAME - 1] + "…").replace("$", r"\$")

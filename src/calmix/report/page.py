@@ -31,8 +31,8 @@ def figures_section(title: str, plates: Iterable[Plate]) -> Html:
     shown = []
     for i, plate in enumerate(plates):
         drawn = inline_svg(plate.figure, title=plate.title, alt=plate.alt, name=f"f{i}")
-        caption = tag("figcaption", None, tag("b", None, plate.title), plate.alt)
-        shown.append(tag("figure", None, drawn, caption))
+        caption = tag("figcaption", None, tag("b", None, plate.title), plate.caption)
+        shown.append(tag("figure", None, tag("div", {"class": "scroll"}, drawn), caption))
     return section(title, tag("div", {"class": "figures"}, *shown)) if shown else Html("")
 
 

@@ -2,18 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy.typing as npt
 from matplotlib.figure import Figure
 
-from calmix.report.figures import (
-    ENSEMBLES,
-    corruption_curves,
-    error_and_ece_bars,
-    mixup_counts,
-    training_curves,
-)
+from calmix.report.figures import corruption_curves, error_and_ece_bars, mixup_counts, training_curves
 from calmix.report.reliability import reliability_diagram
-from calmix.report.results import Result, by_key
+from calmix.report.results import ENSEMBLES, Result, by_key
 
 IN_ONE = 6  # augmentations in one reliability diagram
 MEMBERS_UP_TO = 3  # with more of them the members' thin lines are left out
@@ -21,10 +17,11 @@ MEMBERS_UP_TO = 3  # with more of them the members' thin lines are left out
 
 @dataclass(frozen=True)
 class Plate:
-    """A figure; `name` is its file's, `alt` says what it shows to who cannot see it."""
+    """A figure. `name` is its file's, `caption` explains it, `alt` tells it to who cannot see it."""
 
     name: str
     title: str
+    caption: str
     alt: str
     figure: Figure
 
@@ -35,10 +32,11 @@ def draw_plates(results: Sequence[Result]) -> Iterator[Plate]:
         of_dataset = [result for result in results if result.dataset == dataset]
         if any(result.clean("ece") is not None for result in of_dataset):
             yield Plate(
-                f"bars-{dataset}",
-                f"Error and ECE on {dataset}",
-                f"Bars of test error and ECE on {dataset}, mean over seeds. " + _in_words(of_dataset),
-                error_and_ece_bars(of_dataset),
+                name=f"bars-{dataset}",
+                title=f"Error and ECE on {dataset}",
+                caption="Mean over seeds with their standard deviation; a dot is a run.",
+                alt=f"Bars of test error and ECE on {dataset}. " + _in_words(of_dataset),
+                figure=error_and_ece_bars(of_dataset),
             )
         for ensemble in dict.fromkeys(result.recipe.ensemble for result in of_dataset):
             yield from _of_ensemble([r for r in of_dataset if r.recipe.ensemble == ensemble])
@@ -46,37 +44,41 @@ def draw_plates(results: Sequence[Result]) -> Iterator[Plate]:
 
 def _of_ensemble(results: Sequence[Result]) -> Iterator[Plate]:
     dataset, ensemble, _ = results[0].key
-    where, file = f"{ENSEMBLES[ensemble]} on {dataset}", f"{dataset}-{ensemble}"
+    where, file = f"{ENSEMBLES[ensemble]}, {dataset}", f"{dataset}-{ensemble}"
     yield from _reliability(results, where, file)
     if any(result.by_severity("ece") for result in results):
         yield Plate(
-            f"corruption-{file}",
-            f"Under corruption: {where}",
-            f"Error and ECE of the {where} against the severity of corruption, mean over its types, a line "
-            "for each augmentation.",
-            corruption_curves(results),
+            name=f"corruption-{file}",
+            title=f"Under corruption: {where}",
+            caption="Mean over types of corruption; severity 0 is the clean test set. Bands span the seeds.",
+            alt="Lines of error and ECE against the severity of corruption, one for each augmentation.",
+            figure=corruption_curves(results),
         )
     if any(result.history for result in results):
         yield Plate(
-            f"training-{file}",
-            f"Training: {where}",
-            f"Accuracy, ECE and gap of the {where} on validation data after every epoch, a line for each "
-            "augmentation; bands span seeds and members.",
-            training_curves(results),
+            name=f"training-{file}",
+            title=f"Training: {where}",
+            caption="On validation data after every epoch; bands span seeds and members.",
+            alt="Lines of accuracy, ECE and gap against epochs, one for each augmentation.",
+            figure=training_curves(results),
         )
     for key, held in by_key(results).items():
-        record = next((result for result in held if result.mixed is not None), None)
-        if record is not None and record.mixed is not None:
-            names = record.class_names(record.mixed.shape[2])
-            share = 100 * record.mixed.mean((0, 1))
-            most, least = names[int(share.argmax())], names[int(share.argmin())]
-            yield Plate(
-                f"mixed-{file}-{key[2]}",
-                f"Who was mixed: {key[2]}, {where}",
-                f"Bars of the share of epochs in which each class was mixed, seed {record.recipe.seed}: most "
-                f"often {most} ({share.max():.0f} %), least often {least} ({share.min():.0f} %).",
-                mixup_counts(record.mixed, names, record.test_predictions()),
-            )
+        for result in held:
+            if result.mixed is not None:
+                yield _mixed(result, result.mixed, f"{key[2]}, {where}", f"{file}-{key[2]}")
+                break
+
+
+def _mixed(result: Result, mixed: npt.NDArray[Any], where: str, file: str) -> Plate:
+    names, share = result.class_names(mixed.shape[2]), 100 * mixed.mean((0, 1))
+    most, least = names[int(share.argmax())], names[int(share.argmin())]
+    return Plate(
+        name=f"mixed-{file}",
+        title=f"Who was mixed: {where}",
+        caption=f"How often each class was mixed, seed {result.recipe.seed}; a dot is a member.",
+        alt=f"Bars: most often {most} ({share.max():.0f} %), least often {least} ({share.min():.0f} %).",
+        figure=mixup_counts(mixed, names, result.test_predictions()),
+    )
 
 
 def _reliability(results: Sequence[Result], where: str, file: str) -> Iterator[Plate]:
@@ -90,13 +92,14 @@ def _reliability(results: Sequence[Result], where: str, file: str) -> Iterator[P
     names = list(found)
     for part, start in enumerate(range(0, len(names), IN_ONE), start=1):
         some = names[start : start + IN_ONE]
-        more = f"-{part}" if len(names) > IN_ONE else ""
+        members = len(some) <= MEMBERS_UP_TO
+        thin = " The pool is drawn thick, its members thin." if members else ""
         yield Plate(
-            f"reliability-{file}{more}",
-            f"Reliability: {where}",
-            f"Accuracy minus confidence against confidence for {', '.join(some)}; above 0 is "
-            "under-confident, the pool is drawn thick and its members thin.",
-            reliability_diagram({name: found[name] for name in some}, members=len(some) <= MEMBERS_UP_TO),
+            name=f"reliability-{file}" + (f"-{part}" if len(names) > IN_ONE else ""),
+            title=f"Reliability: {where}",
+            caption=f"Above 0 it is right more often than it claims, below 0 less often.{thin}",
+            alt=f"Lines of accuracy minus confidence against confidence: {', '.join(some)}.",
+            figure=reliability_diagram({name: found[name] for name in some}, members=members),
         )
 
 

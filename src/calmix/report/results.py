@@ -14,9 +14,11 @@ from calmix import run_folder
 from calmix.errors import InputError
 from calmix.predictions import Predictions, load_predictions
 from calmix.recipe import Recipe
+from calmix.report.style import COLOURS
 from calmix.run_folder import Run
 
 Key = tuple[str, str, str]  # data set, ensemble, augmentation
+ENSEMBLES = {"single": "single", "mc": "MC-dropout", "batch": "BatchEnsemble", "deep": "deep ensemble"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +91,15 @@ class Result:
 def read_results(runs: Iterable[Run]) -> list[Result]:
     """What can be read of each run, in the order of data set, ensemble, augmentation and seed."""
     found = [_read(run) for run in runs]
-    return sorted(found, key=lambda result: (*result.key, result.recipe.seed, result.run.folder.name))
+    return sorted(found, key=_place)
+
+
+def _place(result: Result) -> tuple[str, int, int, str, int, str]:
+    """Ensembles from small to large, augmentations in the order of their colours, unknown ones last."""
+    dataset, ensemble, augment = result.key
+    known = list(COLOURS)
+    rank = known.index(augment) if augment in known else len(known)
+    return dataset, list(ENSEMBLES).index(ensemble), rank, augment, result.recipe.seed, result.run.folder.name
 
 
 def _read(run: Run) -> Result:

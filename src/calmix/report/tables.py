@@ -44,14 +44,10 @@ COLUMNS = (
     Column("ECE %", "expected calibration error", lambda r: _percent(r.clean("ece")), abs, "ece"),
     Column("DCE %", "debiased calibration error", lambda r: _percent(r.clean("dce"))),
     Column("NLL", "negative log-likelihood", lambda r: r.clean("nll"), digits=3),
-    Column(
-        "gap", "accuracy - confidence in points, above 0 under-confident", lambda r: _percent(r.clean("gap"))
-    ),
+    Column("gap", "accuracy - confidence, above 0 under-confident", lambda r: _percent(r.clean("gap"))),
     Column("members' ECE %", "mean of the members alone", lambda r: _percent(r.members("ece"))),
     Column("members' gap", "mean of the members alone", lambda r: _percent(r.members("gap"))),
-    Column(
-        "ECE % with T", "temperature from validation data", lambda r: _percent(r.other("temperature", "ece"))
-    ),
+    Column("ECE % with T", "with a temperature", lambda r: _percent(r.other("temperature", "ece"))),
     Column("cAcc %", "accuracy on the corrupted test sets", lambda r: r.other("cA"), _less, "ca"),
     Column("cECE %", "ECE on the corrupted test sets", lambda r: r.other("cECE"), abs, "cece"),
 )
@@ -61,7 +57,7 @@ def runs_table(results: Sequence[Result]) -> Html:
     """A line for each run, which leads to its recipe."""
     rows = []
     for i, result in enumerate(results):
-        seed = tag("a", {"href": f"#run-{i}"}, f"seed {result.recipe.seed}")
+        seed = tag("a", {"href": f"#run-{i}"}, str(result.recipe.seed))
         rows.append(Row(result.key, seed, _numbers([result])))
     return _table(rows, "seed")
 
@@ -82,45 +78,41 @@ def _table(rows: Sequence[Row], first: str) -> Html:
     shown = [i for i in range(len(COLUMNS)) if any(row.numbers[i] for row in rows)]
     heads = [("data set", ""), ("ensemble", ""), ("augmentation", ""), (first, "")]
     heads += [(COLUMNS[i].title, COLUMNS[i].tip) for i in shown]
-    cells = [
-        tag("th", {"scope": "col"}, tag("button", {"type": "button", "title": tip}, name))
-        for name, tip in heads
-    ]
+    buttons = [tag("button", {"type": "button", "title": tip}, name) for name, tip in heads]
+    head = tag("thead", None, tag("tr", None, *(tag("th", {"scope": "col"}, button) for button in buttons)))
     best = {i: _best(rows, i) for i in shown}
-    body = []
-    for row in rows:
+    lines = []
+    for line, row in enumerate(rows):
         words = [tag("td", None, word) for word in (*row.key, row.first)]
-        numbers = [_cell(row, i, marked=id(row) in best[i]) for i in shown]
-        body.append(tag("tr", None, *words, *numbers))
-    table = tag(
-        "table", {"class": "sortable"}, tag("thead", None, tag("tr", None, *cells)), tag("tbody", None, *body)
-    )
+        numbers = [_cell(row, i, best=line in best[i]) for i in shown]
+        lines.append(tag("tr", None, *words, *numbers))
+    table = tag("table", {"class": "sortable"}, head, tag("tbody", None, *lines))
     return tag("div", {"class": "scroll", "tabindex": "0"}, table)
 
 
 def _best(rows: Sequence[Row], i: int) -> set[int]:
-    """The best line of each data set that has at least two with this number."""
+    """The best line of each data set that has at least two lines with this number."""
     found = set()
     for dataset in {row.key[0] for row in rows}:
-        known = [row for row in rows if row.key[0] == dataset and row.numbers[i]]
+        known = [line for line, row in enumerate(rows) if row.key[0] == dataset and row.numbers[i]]
         if len(known) > 1:
-            found.add(id(min(known, key=lambda row: COLUMNS[i].cost(float(np.mean(row.numbers[i]))))))
+            found.add(min(known, key=lambda line: COLUMNS[i].cost(float(np.mean(rows[line].numbers[i])))))
     return found
 
 
-def _cell(row: Row, i: int, *, marked: bool) -> Html:
+def _cell(row: Row, i: int, *, best: bool) -> Html:
     column, values = COLUMNS[i], row.numbers[i]
     paper = _paper(row.key, column)
     if not values:
         return tag("td", {"class": "number", "data-value": ""}, "-", paper)
     mean = float(np.mean(values))
-    text = f"{mean:.{column.digits}f}"
+    spread = Html("")
     if len(values) > 1:
-        text += f" ± {np.std(values, ddof=1):.{column.digits}f}"
-    attributes = {"class": "number best" if marked else "number", "data-value": repr(mean)}
-    if marked:
+        spread = tag("small", None, f" ± {np.std(values, ddof=1):.{column.digits}f}")
+    attributes = {"class": "number best" if best else "number", "data-value": repr(mean)}
+    if best:
         attributes["title"] = "the best of this data set"
-    return tag("td", attributes, text, paper)
+    return tag("td", attributes, f"{mean:.{column.digits}f}", spread, paper)
 
 
 def _paper(key: Key, column: Column) -> Html:

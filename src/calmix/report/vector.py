@@ -36,5 +36,7 @@ def inline_svg(made: Figure, *, title: str, alt: str, name: str) -> Html:
     text = re.sub(r">\s+<", "><", text)
     box = re.search(r'viewBox="[^"]*"', text)
     assert box, "matplotlib writes the size of every figure"
-    head = f'<svg {box[0]} role="img" aria-label="{html.escape(alt)}">'
+    width = round(72 * made.get_figwidth())  # on a narrow screen it scrolls rather than become unreadable
+    style = f'style="min-width:{width}px" role="img"'
+    head = f'<svg {box[0]} {style} aria-label="{html.escape(alt)}">'
     return Html(f"{head}<title>{html.escape(title)}</title>{text[text.index('>') + 1 :].strip()}")
