@@ -11,12 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from calmix.audit import AuditReport, audit, parse_condition
-from calmix.audit.estimate import Estimate
+from calmix.audit.words import percent, show
 from calmix.errors import InputError
 from calmix.predictions import Predictions, join_members, load_predictions
 from calmix.progress import Display
 
-PLAIN = ("nll", "brier", "skce")  # the others are shares, shown in per cent
 SHOWN = 10  # classes in the table, worst first
 
 
@@ -125,14 +124,3 @@ def _print_classes(report: AuditReport, console: Console) -> None:
     rest = len(report.classes) - SHOWN
     more = f", the worst of {len(report.classes)}" if rest > 0 else ", worst first"
     console.print(Text(f"* all intervals hold at once with {100 * report.level:g} % (Bonferroni){more}"))
-
-
-def show(name: str, estimate: Estimate) -> tuple[str, str]:
-    """A number and its interval, as table cells."""
-    if name in PLAIN:
-        return f"{estimate.value:.4g}", f"{estimate.low:.4g} .. {estimate.high:.4g}"
-    return percent(estimate.value, name), f"{percent(estimate.low, name)} .. {percent(estimate.high, name)}"
-
-
-def percent(value: float, name: str = "") -> str:
-    return f"{100 * value:+.2f} %" if name == "gap" else f"{100 * value:.2f} %"

@@ -59,7 +59,7 @@ def _diagram(
                 top, pool(held.logits), held.labels, num_bins, difference, colour=shade, width=2.4, label=name
             )
             share = bins.count / bins.count.sum()
-            bottom.stairs(share.numpy(), bins.edges.numpy(), color=shade, linewidth=1.4)
+            bottom.stairs(share.numpy(), [0.0, *bins.edges.tolist()], color=shade, linewidth=1.4)
         _finish(top, bottom, difference)
     return made
 
