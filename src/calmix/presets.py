@@ -79,7 +79,7 @@ LAPTOP_DATA: dict[str, dict[str, Any]] = {
     "folder": {"width": 32, "epochs": 20, "image_size": 64, "validation_size": 100, "pad": 0},
 }
 
-# Two members show what pooling does at half the cost of four; the digits are small enough for the paper's four.
+# Two members show what pooling does at half the cost; the digits are small enough for the paper's four.
 LAPTOP_MEMBERS = {"single": 1, "deep": 2, "batch": 2, "mc": 10}
 DIGITS_MEMBERS = {"single": 1, "deep": 4, "batch": 4, "mc": 10}
 
