@@ -107,10 +107,12 @@ def test_tace_is_not_ace():
 
 
 def test_the_threshold_is_strict():
-    # Class 0 keeps 0.5, which came true, and 0.9, which did not: apart in two bins. Class 1 keeps 0.5 and 0.75 x 3.
+    # Class 0 keeps 0.5, which came true, and 0.9, which did not: apart in two bins.
+    # Class 1 keeps 0.5, which did not, and three times 0.75, which did: both runs end with
+    # 0.75, so all share a bin.
     probs = torch.tensor([[0.25, 0.75]] * 3 + [[0.5, 0.5], [0.9, 0.1]])
     labels = torch.tensor([1, 1, 1, 0, 1])
-    first, second = (0.5 + 0.9) / 2, (0.5 + 3 * 0.25) / 4
+    first, second = (0.5 + 0.9) / 2, (3 - 2.75) / 4
     found = tace(probs, labels, num_bins=2, threshold=0.25)
     assert found == pytest.approx((first + second) / 2, abs=1e-7)
 
