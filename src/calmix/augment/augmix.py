@@ -9,7 +9,9 @@ from calmix.augment.draws import beta, dirichlet, integers, uniform
 from calmix.augment.operations import OPERATIONS, apply
 from calmix.errors import InputError
 
-_BLOCK = 2**19  # values at a time on a CPU: more would leave its cache, and memory would be asked for anew
+_BLOCK = (
+    3 * 2**17
+)  # values at a time on a CPU: more would leave its cache, and memory would be asked for anew
 
 
 @dataclass(frozen=True)
