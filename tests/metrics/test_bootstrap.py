@@ -57,7 +57,7 @@ def test_weights_are_the_same_as_drawing_rows(metric, monkeypatch):
     assert weights.shape == (50, 4)
     sample = inside.Sample(probs, labels)
     statistic = inside.STATISTICS[metric](sample)
-    values = inside._resample(statistic, sample, 4, torch.Generator().manual_seed(0))
+    (values,) = inside._resample([statistic], sample, 4, torch.Generator().manual_seed(0))
     for r, value in enumerate(values.tolist()):
         drawn = torch.arange(50).repeat_interleave(weights[:, r].long())
         assert value == pytest.approx(weighted(metric, probs, labels, drawn), abs=1e-12)
@@ -123,6 +123,14 @@ def test_ends_stay_in_the_range_of_the_metric():
 def test_an_infinite_value_stays_infinite():
     found = bootstrap(metrics.nll, torch.tensor([[1.0, 0.0]] * 5), torch.tensor([0, 0, 0, 0, 1]))
     assert (found.value, found.low, found.high) == (math.inf, math.inf, math.inf)
+
+
+def test_several_metrics_share_their_draws_and_change_nothing():
+    probs, labels = calibrated(300, 3)
+    several = [metrics.ece, metrics.skce, functools.partial(metrics.ece, num_bins=7), lambda p, y: 0.5]
+    together = metrics.bootstrap_each(several, probs, labels, resamples=140)
+    assert together == [bootstrap(metric, probs, labels, resamples=140) for metric in several]
+    assert metrics.bootstrap_each([], probs, labels) == []
 
 
 def test_any_function_can_be_resampled():

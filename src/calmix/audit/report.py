@@ -30,7 +30,6 @@ METRICS: dict[str, Callable[..., float]] = {
     "sce": metrics.sce,
     "tace": metrics.tace,
     "dce": metrics.dce,
-    "skce": metrics.skce,
 }
 KERNEL_VALUES = 20_000_000  # probabilities that the kernel error looks at
 FEW = 200  # examples below which intervals are rough
@@ -125,16 +124,16 @@ def audit(
         raise InputError("an audit needs at least two examples, and the predictions have one")
     names = _names(class_names, classes)
     group, group_names = _groups(predictions) if by == "group" else (labels, names)
-    tell = _Progress(listener or Silence(), total=len(METRICS) + members + 2)
+    tell = _Progress(listener or Silence(), total=members + 4)
 
     tell("pooling")
     pooled = _pool(logits)
-    interval = functools.partial(metrics.bootstrap, resamples=resamples, level=level, seed=seed)
-    found = {}
-    for name, metric in METRICS.items():
-        tell(name)
-        rows = _kernel_rows(examples, classes, seed) if name == "skce" else slice(None)
-        found[name] = interval(metric, pooled[rows], labels[rows])
+    intervals = functools.partial(metrics.bootstrap_each, resamples=resamples, level=level, seed=seed)
+    tell("intervals")
+    found = dict(zip(METRICS, intervals(list(METRICS.values()), pooled, labels), strict=True))
+    tell("kernel error")
+    rows = _kernel_rows(examples, classes, seed)
+    (found["skce"],) = intervals([metrics.skce], pooled[rows], labels[rows])
     estimates = {name: Estimate(i.value, i.low, i.high) for name, i in found.items()}
 
     alone = []
@@ -159,7 +158,7 @@ def audit(
     verdict = judge(evidence)
 
     def ece(probs: Tensor) -> Estimate:
-        found = interval(metrics.ece, probs, labels)
+        (found,) = intervals([metrics.ece], probs, labels)
         return Estimate(found.value, found.low, found.high)
 
     tell("temperature")

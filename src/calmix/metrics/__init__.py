@@ -3,7 +3,7 @@
 Sums are taken in float64 whatever the input, in blocks of rows; bad input is refused, never mended.
 """
 
-from calmix.metrics.bootstrap import Interval, bootstrap
+from calmix.metrics.bootstrap import Interval, bootstrap, bootstrap_each
 from calmix.metrics.debiased import dce
 from calmix.metrics.diversity import Diversity, diversity
 from calmix.metrics.errors import ace, ece, sce, tace
@@ -21,6 +21,7 @@ __all__ = [
     "accuracy",
     "ace",
     "bootstrap",
+    "bootstrap_each",
     "brier",
     "class_gap",
     "dce",

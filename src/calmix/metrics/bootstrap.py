@@ -1,7 +1,7 @@
 """How sure a number is: intervals by resampling the examples."""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -86,26 +86,46 @@ def bootstrap(
     >>> bootstrap(accuracy, torch.eye(2)[[0, 1, 1, 0]], torch.tensor([0, 1, 1, 1]), resamples=100)
     Interval(value=0.75, low=0.25, high=1.0, resamples=100, level=0.95)
     """
+    return bootstrap_each([metric], probs, labels, resamples=resamples, level=level, seed=seed)[0]
+
+
+def bootstrap_each(
+    metrics: Sequence[Callable[..., float]],
+    probs: Array,
+    labels: Array,
+    *,
+    resamples: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> list[Interval]:
+    """What `bootstrap` gives for each of several metrics, from resamples that are drawn once for all."""
     check_count("resamples", resamples, least=2)
     if not 0 < level < 1:
         raise InputError(f"level is {level}: it must be between 0 and 1, such as 0.95")
     sample = Sample(probs, labels)
-    function, options = metric, {}
-    if isinstance(metric, functools.partial) and not metric.args:
-        function, options = metric.func, metric.keywords
-    if function is skce:
-        return _kernel_interval(probs, labels, resamples=resamples, level=level, seed=seed, **options)
-    resamples = min(resamples, max(FEWEST, DRAWS // sample.size))
-    if function not in STATISTICS:
-        sample.check()
-        value = torch.tensor(float(metric(probs, labels)), dtype=torch.float64)
-        return _interval(value, _plain(metric, probs, labels, resamples, seed), level)
-    statistic = STATISTICS[function](sample, **options)
-    value = statistic.value(statistic.sum(sample.blocks()))
-    drawn = torch.cat(
-        [_resample(statistic, sample, count, draw) for count, draw in _portions(resamples, seed)]
-    )
-    return _interval(value, drawn, level, statistic.finish)
+    fewer = min(resamples, max(FEWEST, DRAWS // sample.size))
+    found: dict[int, Interval] = {}
+    together: dict[int, Statistic] = {}
+    for place, metric in enumerate(metrics):
+        function, options = metric, {}
+        if isinstance(metric, functools.partial) and not metric.args:
+            function, options = metric.func, metric.keywords
+        if function in STATISTICS:
+            together[place] = STATISTICS[function](sample, **options)
+        elif function is skce:
+            kernel = _kernel_interval(probs, labels, resamples=resamples, level=level, seed=seed, **options)
+            found[place] = kernel
+        else:
+            sample.check()
+            value = torch.tensor(float(metric(probs, labels)), dtype=torch.float64)
+            found[place] = _interval(value, _plain(metric, probs, labels, fewer, seed), level)
+    statistics = list(together.values())
+    portions = _portions(fewer, seed) if together else iter(())
+    drawn = zip(*(_resample(statistics, sample, count, draw) for count, draw in portions), strict=True)
+    for (place, statistic), parts in zip(together.items(), drawn, strict=True):
+        value = statistic.value(statistic.sum(sample.blocks()))
+        found[place] = _interval(value, torch.cat(parts), level, statistic.finish)
+    return [found[place] for place in range(len(metrics))]
 
 
 def _interval(
@@ -145,25 +165,34 @@ def _weights(count: int, size: int, rows: int, draw: torch.Generator) -> Iterato
         yield (row * count + resample).bincount(minlength=height * count).view(height, count).double()
 
 
-def _resample(statistic: Statistic, sample: Sample, count: int, draw: torch.Generator) -> Tensor:
-    """The statistic of each of `count` resamples: its sums are a sparse matrix (sums, B) times weights."""
-    sums = statistic.zeros(count)
+def _resample(
+    statistics: Sequence[Statistic], sample: Sample, count: int, draw: torch.Generator
+) -> list[Tensor]:
+    """Each statistic of `count` resamples: its sums are a sparse matrix (sums, B) times weights."""
+    sums = [statistic.zeros(count) for statistic in statistics]
     rows = min(ROWS, max(1, BLOCK * 8 // sample.classes))
     for block, weights in zip(sample.blocks(rows), _weights(count, sample.size, rows, draw), strict=True):
-        cell, value, hit_cell, hit = statistic.terms(block)
-        row = torch.arange(len(hit))
-        rows_of_cells = row[:, None].expand_as(cell).reshape(-1)
-        cell, value, cells = cell.reshape(-1), value.reshape(-1), sums.shape[1]
-        place = torch.stack(
-            [
-                torch.cat([cell, cell + cells, hit_cell + 2 * cells]),
-                torch.cat([rows_of_cells, rows_of_cells, row]),
-            ]
-        )
-        entries = torch.cat([torch.ones_like(value), value, hit])
-        matrix = torch.sparse_coo_tensor(place, entries, (3 * cells, len(row)), check_invariants=False)
-        sums += torch.sparse.mm(matrix, weights).view_as(sums)
-    return statistic.value(statistic.cells(sums))
+        for statistic, total in zip(statistics, sums, strict=True):
+            total += torch.sparse.mm(_matrix(statistic, block), weights).view_as(total)
+    return [
+        statistic.value(statistic.cells(total)) for statistic, total in zip(statistics, sums, strict=True)
+    ]
+
+
+def _matrix(statistic: Statistic, block: Block) -> Tensor:
+    """What each row of a block adds to the sums, (3 x cells, B)."""
+    cell, value, hit_cell, hit = statistic.terms(block)
+    row = torch.arange(len(hit))
+    rows_of_cells = row[:, None].expand_as(cell).reshape(-1)
+    cell, value, cells = cell.reshape(-1), value.reshape(-1), statistic.shape[0] * statistic.shape[1] + 1
+    place = torch.stack(
+        [
+            torch.cat([cell, cell + cells, hit_cell + 2 * cells]),
+            torch.cat([rows_of_cells, rows_of_cells, row]),
+        ]
+    )
+    entries = torch.cat([torch.ones_like(value), value, hit])
+    return torch.sparse_coo_tensor(place, entries, (3 * cells, len(row)), check_invariants=False)
 
 
 def _plain(metric: Callable[..., float], probs: Array, labels: Array, resamples: int, seed: int) -> Tensor:
