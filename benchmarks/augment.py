@@ -1,6 +1,5 @@
 """Augmentation of 256 colour images of 32 x 32: transforms beside Pillow, mixers beside torch.lerp."""
 
-import random
 from collections.abc import Iterator
 
 import numpy as np
@@ -90,9 +89,8 @@ def augmix_one(clean: np.ndarray, draw: np.random.Generator, *, keep_pictures: b
     blend = np.zeros_like(clean)
     for weight in draw.dirichlet([1.0] * 3):
         chain = to_picture(clean)
-        for _ in range(random.randint(1, 3)):
-            level = random.uniform(0.1, 3)
-            chain = operate(chain, random.choice(OPERATIONS), level, random.choice((-1, 1)))
+        for _ in range(draw.integers(1, 4)):
+            chain = operate(chain, draw.choice(OPERATIONS), draw.uniform(0.1, 3), draw.choice((-1, 1)))
             if not keep_pictures:
                 chain = to_picture(np.asarray(chain) / 255.0)
         blend += weight * (np.asarray(chain) / 255.0)

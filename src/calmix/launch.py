@@ -100,11 +100,12 @@ def train(
     fabric = machine.fabric()
     if not fabric.is_global_zero:
         listener = Silence()
-    run = run_folder.create(recipe, out)
+    run = Run(out / recipe.name, recipe)
     if run.trained:
         listener.note(f"{run.folder.name}: trained already")
         return run
     splits = load_splits(recipe, root)
+    run_folder.create(recipe, out)
     members = list(range(run.streams)) if member is None else [member]
     jobs = min(machine.jobs, len(members))
     with contextlib.ExitStack() as held:

@@ -87,6 +87,8 @@ def open_run(folder: Path) -> Run:
 
 def find_runs(folders: list[Path]) -> list[Run]:
     """The runs named by folders: each a run itself, or a folder with runs in it."""
+    if not folders:
+        raise InputError("name at least one run folder, or a folder of runs")
     found: dict[Path, Run] = {}
     for folder in folders:
         if not folder.is_dir():

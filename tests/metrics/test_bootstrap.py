@@ -35,6 +35,14 @@ def test_an_interval_holds_its_value(metric, temperature):
         assert found != bootstrap(metric, *sample, resamples=200, seed=1) or found.resamples == 0
 
 
+def test_an_interval_by_hand():
+    # Quartiles 2.5 and 3.5, mean 3, value 1: moved by the bias to 0.5 and 1.5, reflected to -1.5 and -0.5.
+    value, drawn = torch.tensor(1.0, dtype=torch.float64), torch.linspace(2, 4, 101, dtype=torch.float64)
+    found = inside._interval(value, drawn, 0.5)
+    assert (found.value, found.low, found.high) == pytest.approx((1, -1.5, 1.5))
+    assert inside._interval(value, drawn, 0.5, lambda number: number.clamp(min=0)).low == 0
+
+
 def weighted(name, probs, labels, drawn):
     """The statistic of a resample from its rows, bins from the full sample."""
     statistic = inside.STATISTICS[name](inside.Sample(probs, labels))

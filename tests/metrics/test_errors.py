@@ -106,6 +106,25 @@ def test_tace_is_not_ace():
     assert tace(probs, labels, threshold=0.0) == pytest.approx(ace(probs, labels, classwise=True), abs=1e-12)
 
 
+def test_the_threshold_is_strict():
+    # Class 0 keeps 0.5, which came true, and 0.9, which did not: apart in two bins.
+    # Class 1 keeps 0.5, which did not, and three times 0.75, which did: both runs end with
+    # 0.75, so all share a bin.
+    probs = torch.tensor([[0.25, 0.75]] * 3 + [[0.5, 0.5], [0.9, 0.1]])
+    labels = torch.tensor([1, 1, 1, 0, 1])
+    first, second = (0.5 + 0.9) / 2, (3 - 2.75) / 4
+    found = tace(probs, labels, num_bins=2, threshold=0.25)
+    assert found == pytest.approx((first + second) / 2, abs=1e-7)
+
+
+def test_the_threshold_is_a_float64():
+    # The float32 nearest to 0.1 is a little more than 0.1, and kept.
+    probs = torch.tensor([[0.1, 0.9], [0.9, 0.1]])
+    labels = torch.tensor([0, 1])
+    found = tace(probs, labels, num_bins=2, threshold=0.1)
+    assert found == pytest.approx(0.9, abs=1e-7)
+
+
 def test_torchmetrics_agrees_where_no_confidence_is_on_an_edge():
     for classes in (2, 10):
         probs, labels = calibrated(5000, classes, scale=1.0, temperature=0.7)

@@ -9,7 +9,9 @@ from calmix.augment.draws import beta, dirichlet, integers, uniform
 from calmix.augment.operations import OPERATIONS, apply
 from calmix.errors import InputError
 
-_BLOCK = 2**19  # values at a time on a CPU: more would leave its cache, and memory would be asked for anew
+_BLOCK = (
+    3 * 2**17
+)  # values at a time on a CPU: more would leave its cache, and memory would be asked for anew
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class AugMix:
         if images.device.type != "cpu":
             return _blend(batch, *drawn).view(images.shape)
         size = max(1, _BLOCK // max(1, batch[:1].numel()))
-        blocks = zip(*(values.split(size) for values in (batch, *drawn)), strict=True)
+        blocks = zip(*(torch.split(values, size) for values in (batch, *drawn)), strict=True)
         return torch.cat([_blend(*block) for block in blocks]).view(images.shape)
 
 

@@ -10,7 +10,7 @@ from calmix.augment.labels import check_range
 from calmix.augment.mixing import Batch, Mixing, Plan
 from calmix.errors import InputError
 
-# Gaps below what float32 logits can say are ties.
+# What float32 logits cannot tell from equal is equal; relative to the errors, so that none allows none.
 _TIE = 1e-6
 
 
@@ -109,20 +109,19 @@ class CAMixup(nn.Module):
         check_range(val_labels, classes, "val_labels", "num_classes")
         group = self._groups(val_labels, group, "val_labels").long()
 
-        probs = val_logits.double().softmax(-1)
+        probs = val_logits.double().softmax(-1)  # in float32 a confidence of 1 - 1e-8 would be 1
         if self.gap_of == "pool":
             probs = probs.mean(0, keepdim=True)
-        top = probs.argmax(-1, keepdim=True)
-        wrong = (top.squeeze(-1) != val_labels).double()
-        # Confidence by what it lacks: 1 - 1e-20 would round to 1, and a class always right be mixed.
-        doubt = probs.scatter(-1, top, 0.0).sum(-1)
-        sums = torch.stack([wrong, doubt, torch.ones_like(doubt)])
+        confidence, predicted = probs.max(-1)
+        right = (predicted == val_labels).double()
+        sums = torch.stack([right, confidence, torch.ones_like(confidence)])
         zeros = sums.new_zeros(*sums.shape[:2], self.active.shape[1])
         sums = zeros.index_add_(2, group, sums).to(self.active.device)
         if dist.is_available() and dist.is_initialized():
             dist.all_reduce(sums)
-        wrong, doubt, count = sums
-        self.active = ((wrong * (1 + _TIE) >= doubt) & (count > 0)).expand(members, -1).clone()
+        right, confidence, count = sums
+        tie = _TIE * (count - right)
+        self.active = ((right <= confidence + tie) & (count > 0)).expand(members, -1).clone()
         self.history = torch.cat([self.history, self.active.unsqueeze(0)])
 
     def _groups(self, labels: Tensor, group: Tensor | None, name: str) -> Tensor:

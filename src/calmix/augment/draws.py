@@ -23,22 +23,27 @@ def permutations(rows: int, size: int, *, generator: torch.Generator | None = No
 
 
 def dirichlet(alpha: float, *shape: int, generator: torch.Generator | None = None) -> Tensor:
-    """Weights from the symmetric Dirichlet(alpha), which sum to 1 over the last axis of `shape`.
-
-    They are normalised Gamma(alpha) draws, taken as logarithms (log G(a) = log G(a + 1) + log(U) / a) because
-    a Gamma draw itself underflows to zero when alpha is small.
+    """Weights from the symmetric Dirichlet(alpha), normalised Gamma draws: their last axis sums to 1.
 
     >>> dirichlet(0.001, 2, 3).sum(-1)
     tensor([1., 1.])
     """
-    concentration = torch.full(shape, alpha + 1.0, device=_device(generator))
-    gamma = torch._standard_gamma(concentration, generator=generator)
-    return torch.softmax(gamma.log() + (1 - uniform(*shape, generator=generator)).log() / alpha, dim=-1)
+    return _log_gamma(alpha, shape, generator).softmax(-1)
 
 
 def beta(alpha: float, *shape: int, generator: torch.Generator | None = None) -> Tensor:
-    """Numbers from Beta(alpha, alpha): the first of two Dirichlet weights."""
-    return dirichlet(alpha, *shape, 2, generator=generator)[..., 0]
+    """Numbers from Beta(alpha, alpha), the share of one Gamma draw in the sum of two."""
+    first, second = _log_gamma(alpha, (2, *shape), generator)
+    return torch.sigmoid(first - second)
+
+
+def _log_gamma(alpha: float, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
+    """Logarithms of Gamma(alpha) draws, which themselves underflow where alpha is small.
+
+    log G(alpha) = log G(alpha + 1) + log(U) / alpha, with U uniform in (0, 1].
+    """
+    gamma = torch._standard_gamma(torch.full(shape, alpha + 1, device=_device(generator)), generator)
+    return gamma.log_().add_((1 - uniform(*shape, generator=generator)).log_(), alpha=1 / alpha)
 
 
 def _device(generator: torch.Generator | None) -> torch.device:

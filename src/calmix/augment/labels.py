@@ -42,7 +42,10 @@ def check_range(values: Tensor, count: int, name: str, limit: str) -> None:
         raise InputError(
             f"{name} are {values.dtype}; give whole numbers from 0 to {limit} - 1, e.g. torch.long"
         )
-    if values.numel() == 0 or (values.min() >= 0 and values.max() < count):
+    if values.numel() == 0:
+        return
+    low, high = values.aminmax()
+    if low >= 0 and high < count:
         return
     place = tuple(((values < 0) | (values >= count)).nonzero()[0].tolist())
     where = ", ".join(map(str, place))

@@ -125,16 +125,15 @@ class Plan:
         else:
             mixed, share = _cutmix(own, other, share, self.centre)
 
-        share = share.unsqueeze(2)
-        clean = one_hot(y, self.mixing.num_classes)
-        targets = clean * share
-        targets.scatter_add_(2, y.gather(1, partner).unsqueeze(2), 1 - share)
+        targets = torch.zeros(*shape, self.mixing.num_classes, device=x.device)
+        targets.scatter_(2, y.unsqueeze(2), share.unsqueeze(2))
+        targets.scatter_add_(2, y.gather(1, partner).unsqueeze(2), (1 - share).unsqueeze(2))
         weights = torch.ones(shape, device=x.device)
         if not self.mixing.clean_too:
             return Batch(mixed, targets, weights)
         return Batch(
             inputs=torch.cat([own.expand_as(mixed), mixed], dim=1),
-            targets=torch.cat([clean, targets], dim=1),
+            targets=torch.cat([one_hot(y, self.mixing.num_classes), targets], dim=1),
             weights=torch.cat([weights, self.mixing.mixed_weight * weights], dim=1),
         )
 

@@ -25,16 +25,15 @@ def apply(images: Tensor, operation: Tensor, level: Tensor) -> Tensor:
     The images are sorted by operation, so that each kind works on one slice of the batch.
     """
     order = operation.argsort()
-    images, level = images.index_select(0, order), level[order]
+    images, operation, level = images.index_select(0, order), operation[order], level[order]
     count = torch.bincount(operation, minlength=len(OPERATIONS) + 1).tolist()
-    sizes = [*count[:4], count[4] + count[5], count[6] + count[7] + count[8], count[9]]
-    operation = operation[order]
-    parts = zip(images.split(sizes), operation.split(sizes), level.split(sizes), strict=True)
+    sizes = [*count[:TRANSLATE_X], sum(count[TRANSLATE_X:ROTATE]), sum(count[ROTATE:-1]), count[-1]]
+    parts = zip(*(torch.split(values, sizes) for values in (images, operation, level)), strict=True)
     for change, (part, kind, at) in zip(
         (autocontrast, equalize, posterize, solarize, translate, turn), parts, strict=False
     ):
         if len(part):
-            part.copy_(change(part, kind, at))
+            part.copy_(change(part, kind, at))  # floats are cut to whole numbers
     return images.index_select(0, order.argsort())
 
 
@@ -43,7 +42,7 @@ def autocontrast(images: Tensor, _: Tensor, level: Tensor) -> Tensor:
     low, high = images.amin((2, 3), keepdim=True).float(), images.amax((2, 3), keepdim=True).float()
     flat = high == low
     scale = (255 / (high - low)).where(~flat, 1)
-    return images.float().sub_(low.where(~flat, 0)).mul_(scale).add_(_ROUNDING).byte()
+    return images.float().sub_(low.where(~flat, 0)).mul_(scale).add_(_ROUNDING)
 
 
 def equalize(images: Tensor, _: Tensor, level: Tensor) -> Tensor:
@@ -111,4 +110,4 @@ def turn(images: Tensor, operation: Tensor, level: Tensor) -> Tensor:
         images.float(), grid.permute(0, 2, 3, 1), padding_mode="border", align_corners=False
     )
     inside = grid.abs_().amax(1, keepdim=True).lt_(1)  # as 0 and 1 in place: faster than as bool
-    return found.mul_(inside).add_(_ROUNDING).byte()
+    return found.mul_(inside).add_(_ROUNDING)

@@ -1,6 +1,7 @@
 """MC-dropout (Gal & Ghahramani, 2016): one network, sampled by leaving its dropout on."""
 
 import copy
+import threading
 
 import torch
 from torch import Tensor, nn
@@ -11,53 +12,49 @@ from calmix.errors import InputError
 from calmix.seeds import generator
 
 ROWS_AT_ONCE = 256
-ELEMENTS = (nn.Dropout,)
-CHANNELS = (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
+DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 
 
-class Draws:
-    """Where masks come from: each from a generator of its own, keyed by seed, pass, sample and place.
+class Draws(threading.local):
+    """Where the masks of the pass that runs in this thread come from: one key for each block of rows.
 
-    There is no generator's state to copy, pickle or move, and a sample's masks do not depend on which others
-    are drawn beside it.
+    A mask has a generator of its own, seeded by its key and its place in the pass. So there is no state to
+    copy, pickle or move, and the masks of a sample do not depend on which others pass beside it.
     """
 
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
-        self.steps = 0
-        self.keys: list[tuple[str, int]] = []
+    def __init__(self) -> None:
+        self.keys: list[tuple[int, str, int]] = []
         self.place = 0
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def begin(self, keys: list[tuple[str, int]]) -> None:
-        """A forward pass over rows (len(keys) * B, ...): each block of B rows is drawn by its key."""
-        self.keys = keys
-        self.place = 0
-
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def mask(self, x: Tensor, keep: float) -> Tensor:
-        """1 / keep with probability `keep`, otherwise 0, in the shape of x."""
-        mask = torch.empty_like(x, requires_grad=False)
+    def mask(self, like: Tensor, keep: float) -> Tensor:
+        """1 / keep with probability `keep`, otherwise 0."""
+        if not self.keys:
+            raise InputError("a sampled dropout layer was called outside of its MCDropout: call that instead")
+        mask = torch.empty_like(like)
         for key, block in zip(self.keys, mask.chunk(len(self.keys)), strict=True):
-            block.bernoulli_(keep, generator=generator(self.seed, *key, self.place, device=x.device))
+            block.bernoulli_(keep, generator=generator(*key, self.place, device=like.device))
         self.place += 1
         return mask.div_(keep)
 
 
-class SampledDropout(nn.Module):
-    """Dropout that is always on and takes its masks from `draws`: element by element, or whole channels."""
+DRAWS = Draws()
 
-    def __init__(self, plain: nn.Dropout | nn.Dropout1d | nn.Dropout2d | nn.Dropout3d, draws: Draws) -> None:
+
+class SampledDropout(nn.Module):
+    """Dropout that is always on, of single elements or whole channels as the plain layer has it."""
+
+    def __init__(self, plain: nn.Dropout | nn.Dropout1d | nn.Dropout2d | nn.Dropout3d) -> None:
         super().__init__()
         self.plain = plain
-        self.draws = draws
 
     def forward(self, x: Tensor) -> Tensor:
         keep = 1 - self.plain.p
         if keep in (0, 1):
             return x * keep
-        like = x if isinstance(self.plain, nn.Dropout) else x.new_empty(*x.shape[:2], *[1] * (x.ndim - 2))
-        mask: Tensor = self.draws.mask(like, keep)
+        elements = isinstance(self.plain, nn.Dropout)
+        like = x.detach() if elements else x.new_empty(*x.shape[:2], *[1] * (x.ndim - 2))
+        mask: Tensor = DRAWS.mask(like, keep)
         return x * mask
 
 
@@ -85,23 +82,21 @@ class MCDropout(nn.Module):
             raise InputError(f"samples must be at least 1, got {samples}")
         for name, part in module.named_modules():
             hidden = isinstance(part, (nn.MultiheadAttention, nn.RNNBase)) and part.dropout > 0
-            other = isinstance(part, nn.modules.dropout._DropoutNd) and type(part) not in ELEMENTS + CHANNELS
+            other = isinstance(part, nn.modules.dropout._DropoutNd) and type(part) not in DROPOUTS
             if hidden or other:
                 raise InputError(
                     f"{name or 'the module'} ({type(part).__name__}) has dropout that cannot be sampled"
                 )
-        if not any(isinstance(part, ELEMENTS + CHANNELS) and part.p > 0 for part in module.modules()):
+        if not any(isinstance(part, DROPOUTS) and part.p > 0 for part in module.modules()):
             raise InputError(
                 f"{type(module).__name__} has no dropout layer with p > 0: all samples would be equal"
             )
         self.samples = samples
         self.kind = type(module).__name__
-        self.draws = Draws(seed)
+        self.reseed(seed)
 
         def swap(part: nn.Module) -> nn.Module | None:
-            if isinstance(part, ELEMENTS + CHANNELS):
-                return SampledDropout(copy.deepcopy(part), self.draws)
-            return None
+            return SampledDropout(copy.deepcopy(part)) if isinstance(part, DROPOUTS) else None
 
         self.network = swap_modules(copy.deepcopy(module), swap)
         self.train(module.training)
@@ -112,22 +107,27 @@ class MCDropout(nn.Module):
 
     def reseed(self, seed: int) -> None:
         """All draws from here on follow from `seed`."""
-        self.draws.seed, self.draws.steps = seed, 0
+        self.seed = seed
+        self.steps = 0
 
+    @torch.compiler.disable(recursive=False)  # type: ignore[untyped-decorator, no-untyped-call]
     def forward(self, x: Tensor, *, per_member: bool = False) -> Tensor:
         rows = rows_of_members(x, self.members, per_member=per_member)
         if self.training:
-            self.draws.begin([("step", self.draws.steps)])
-            self.draws.steps += 1
-            logits: Tensor = self.network(rows[0])
-            return logits.unsqueeze(0)
+            self.steps += 1
+            return self._drawn(rows, [(self.seed, "step", self.steps)])
         at_once = max(1, ROWS_AT_ONCE // max(1, rows.shape[1]))
-        passes = []
-        for first in range(0, self.samples, at_once):
-            some = rows[first : first + at_once]
-            self.draws.begin([("sample", first + i) for i in range(len(some))])
-            passes.append(self.network(some.flatten(0, 1)).unflatten(0, some.shape[:2]))
-        return torch.cat(passes)
+        keys = [(self.seed, "sample", k) for k in range(self.samples)]
+        starts = range(0, self.samples, at_once)
+        return torch.cat([self._drawn(rows[i : i + at_once], keys[i : i + at_once]) for i in starts])
+
+    def _drawn(self, rows: Tensor, keys: list[tuple[int, str, int]]) -> Tensor:
+        DRAWS.keys, DRAWS.place = keys, 0
+        try:
+            out: Tensor = self.network(rows.flatten(0, 1))
+        finally:
+            DRAWS.keys = []
+        return out.reshape(*rows.shape[:2], *out.shape[1:])
 
     def member(self, k: int) -> nn.Module:
         """The network with plain dropout layers; the weights of all samples are the same."""

@@ -86,7 +86,7 @@ def equal_width(num_bins: int) -> Bins:
     edges = torch.arange(1, num_bins, dtype=torch.float64) / num_bins
 
     def bins(p: Tensor, narrow: bool) -> Tensor:
-        if not narrow or num_bins > 1 << 28:
+        if not narrow:
             return torch.bucketize(p.contiguous(), edges)
         # A float32 times a number below 2^29 is exact in float64, and too coarse to fall between m/M and its
         # rounded edge: the arithmetic is the comparison, at a seventh of its time.

@@ -1,0 +1,102 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from calmix.cli import COMMANDS, main
+
+FAST = ["--scale", "smoke", "--epochs", "1", "--train-size", "40", "--width", "4", "--batch-size", "20"]
+
+
+def call(*arguments):
+    """Exit code of a command."""
+    with pytest.raises(SystemExit) as ended:
+        main(list(map(str, arguments)))
+    return ended.value.code
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(capsys, command):
+    assert call(command, "--help") == 0
+    text = capsys.readouterr().out
+    assert f"Example: calmix {command}" in text
+
+
+def test_the_overview(capsys):
+    assert call("--help") == 0
+    text = capsys.readouterr().out
+    assert all(f"  {command} " in text for command in COMMANDS)
+    assert call() == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["trian"], "did you mean 'train'"),
+        (["train", "--dataset", "cifar11"], "did you mean 'cifar10'"),
+        (["train", "--augment", "camix"], "did you mean 'camixup'"),
+        (["train", "--ensemble", "bach"], "did you mean 'batch'"),
+        (["train", "--scale", "paperr"], "did you mean 'paper'"),
+        (["train", "--epochss", "3"], "--epochs"),
+        (["train", "--epochs", "0"], "--epochs must be at least 1"),
+        (["train", "--epochs", "three"], "three"),
+        (["train", "--dataset", "cifar10", "--data-root", "nowhere"], "calmix data --download cifar10"),
+        (["train", "--member", "3"], "--member"),
+        (["train", "--jobs", "2", "--devices", "2"], "--jobs"),
+        (["evaluate", "nowhere"], "no such folder"),
+        (["evaluate"], "name at least one run"),
+        (["corrupt", "--dataset", "clusters", "--out", "x"], "clusters"),
+        (["corrupt", "--dataset", "digits", "--out", "x", "--names", "fogg"], "did you mean 'fog'"),
+        (["data", "--download", "imagenet"], "imagenet"),
+        (["audit", "nowhere.npz"], "nowhere.npz: no such file"),
+    ],
+)
+def test_bad_input_is_one_message_and_exit_code_2(capsys, tmp_path, monkeypatch, arguments, hint):
+    monkeypatch.chdir(tmp_path)
+    assert call(*arguments) == 2
+    told = capsys.readouterr().err
+    assert hint in told
+    assert "Traceback" not in told
+    assert not list(tmp_path.iterdir())
+
+
+def test_train_then_evaluate(capsys, tmp_path):
+    assert call("train", "--dataset", "digits", "--augment", "camixup", *FAST, "--out", tmp_path) == 0
+    assert "members' mean" in capsys.readouterr().out
+    assert call("evaluate", tmp_path, "--json") == 0
+    (summary,) = json.loads(capsys.readouterr().out)
+    assert summary["recipe"]["mixing"] == "camixup"
+    assert 0 <= summary["clean"]["pool"]["ece"] <= 1
+
+
+def test_data_as_json(capsys, tmp_path):
+    assert call("data", "--json", "--data-root", tmp_path) == 0
+    states = {entry["name"]: entry["state"] for entry in json.loads(capsys.readouterr().out)}
+    assert states["digits"] == "present"
+    assert states["cifar10"] == "missing"
+
+
+def test_a_reader_that_leaves_is_no_error():
+    command = f"{sys.executable} -m calmix --help | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
+    assert done.stdout.startswith("calmix")
+
+
+def test_interrupted_it_says_what_is_kept(monkeypatch, capsys, tmp_path):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("calmix.launch.train_stream", interrupt)
+    assert call("train", *FAST, "--out", tmp_path) == 130
+    assert "goes on from there" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_the_users_to_mend(monkeypatch, capsys, tmp_path):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device", str(tmp_path / "checkpoint.pt"))
+
+    monkeypatch.setattr("calmix.checkpoint.save", full)
+    assert call("train", *FAST, "--out", tmp_path) == 2
+    assert "checkpoint.pt: No space left on device" in capsys.readouterr().err
