@@ -36,6 +36,13 @@ def test_the_generator_decides():
     assert not torch.equal(first, other)
 
 
+def test_blocks_make_no_difference(monkeypatch):
+    x = images(7, 3, 12, 12)
+    whole = AugMix()(x, generator=seeded())
+    monkeypatch.setattr(module, "_BLOCK", 3 * 12 * 12 * 2)
+    torch.testing.assert_close(AugMix()(x, generator=seeded()), whole)
+
+
 def test_chains_that_change_nothing_give_the_image_back(monkeypatch):
     """Dirichlet and Beta weights each sum to one."""
     monkeypatch.setattr(module, "apply", lambda chains, operation, level: chains)

@@ -38,13 +38,13 @@ def test_over_confident_classes_are_mixed_for_each_member_on_its_own():
     assert mixer.active.tolist() == [[True, False, False], [False, True, False]]
 
 
-def test_equal_accuracy_and_confidence_mix_in_any_precision():
-    labels = torch.tensor([0, 0, 0, 0, 0])
-    logits = sure([0, 0, 0, 0, 1], [0.8] * 5).unsqueeze(0)
-    for dtype in (torch.float32, torch.float64):
-        mixer = CAMixup(3, members=1)
-        mixer.update(logits.to(dtype), labels)
-        assert mixer.active.tolist() == [[True, False, False]]
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("right", "count"), [(1, 2), (3, 5), (4, 5), (3, 4), (7, 10), (29, 30)])
+def test_equal_accuracy_and_confidence_mix_in_any_precision(right, count, dtype):
+    mixer = CAMixup(3, members=1)
+    logits = sure([0] * right + [1] * (count - right), [right / count] * count)
+    mixer.update(logits.to(dtype).unsqueeze(0), torch.zeros(count, dtype=torch.long))
+    assert mixer.active.tolist() == [[True, False, False]]
 
 
 def test_a_class_always_right_and_almost_sure_is_not_mixed():

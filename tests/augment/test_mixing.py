@@ -134,11 +134,13 @@ def test_cutmix_pastes_one_clipped_box_and_counts_its_pixels(shape):
         if len(rows):  # one full box of at most the drawn size
             height, width = int(rows.max() - rows.min()) + 1, int(columns.max() - columns.min()) + 1
             assert pasted[0].sum() == height * width
-            side = (1 - plan.share[0, i]).sqrt()
-            assert height <= side * shape[0] + 1e-4
-            assert width <= side * shape[1] + 1e-4
-            clipped += int(height < int(side * shape[0] / 2) * 2)
-    assert clipped > 20
+            full = [2 * int((1 - plan.share[0, i]).sqrt() * size / 2) for size in shape]
+            assert height <= full[0]
+            assert width <= full[1]
+            assert height == full[0] or rows.min() == 0 or rows.max() == shape[0] - 1
+            assert width == full[1] or columns.min() == 0 or columns.max() == shape[1] - 1
+            clipped += int([height, width] != full)
+    assert 20 < clipped < 380
 
 
 def test_cutmix_boxes_reach_every_pixel_alike_but_for_the_border():

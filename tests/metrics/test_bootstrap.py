@@ -36,11 +36,15 @@ def test_an_interval_holds_its_value(metric, temperature):
 
 
 def test_an_interval_by_hand():
-    # Quartiles 2.5 and 3.5, mean 3, value 1: moved by the bias to 0.5 and 1.5, reflected to -1.5 and -0.5.
-    value, drawn = torch.tensor(1.0, dtype=torch.float64), torch.linspace(2, 4, 101, dtype=torch.float64)
-    found = inside._interval(value, drawn, 0.5)
+    # Quartiles 2.5 and 3.5, mean 3. Value 1: moved by the bias 0.5 and 1.5, reflected -1.5 and -0.5.
+    # Value 5: moved 4.5 and 5.5, reflected 6.5 and 7.5.
+    below, above = torch.tensor([1.0, 5.0], dtype=torch.float64)
+    drawn = torch.linspace(2, 4, 101, dtype=torch.float64)
+    found = inside._interval(below, drawn, 0.5)
     assert (found.value, found.low, found.high) == pytest.approx((1, -1.5, 1.5))
-    assert inside._interval(value, drawn, 0.5, lambda number: number.clamp(min=0)).low == 0
+    found = inside._interval(above, drawn, 0.5)
+    assert (found.value, found.low, found.high) == pytest.approx((5, 4.5, 7.5))
+    assert inside._interval(below, drawn, 0.5, lambda number: number.clamp(min=0)).low == 0
 
 
 def weighted(name, probs, labels, drawn):

@@ -19,6 +19,8 @@ COMMANDS = {
     "audit": "judge predictions of any framework: who is mis-calibrated, how surely, what would help",
     "calibrate": "fit a temperature on validation predictions and calibrate test predictions",
     "report": "one page with tables and figures of many runs",
+    "reproduce": "train and show the paper's tables and figures, its numbers beside the measured ones",
+    "claims": "judge the paper's claims on the runs that there are",
     "data": "list the data sets: what is here, what is missing, how to get it",
     "corrupt": "write the corrupted test sets in the official layout",
 }

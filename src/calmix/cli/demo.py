@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -22,7 +23,7 @@ from calmix.report.page import write_page
 from calmix.run_folder import Run
 
 AUGMENTS = ("none", "mixup", "camixup")
-TITLES = {"single": "single network", "batch": "BatchEnsemble", "mc": "MC-dropout", "deep": "deep ensemble"}
+TITLES = {"single": "one network", "batch": "BatchEnsemble", "mc": "MC-dropout", "deep": "deep ensemble"}
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,10 @@ def main(arguments: list[str]) -> None:
 
 
 def _table(runs: list[Run]) -> Table:
-    table = Table("", "", "accuracy", "ECE", "gap of members", "gap of pool", "verdict")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    for head in ("", "", "accuracy", "ECE", "gap of\nmembers", "gap of\npool"):
+        table.add_column(head, no_wrap=True)
+    table.add_column("verdict", min_width=len("under-confidence"))
     for run in runs:
         report = audit(load_predictions(run.predictions("test")), resamples=200)
         numbers = report.numbers()

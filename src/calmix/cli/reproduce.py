@@ -1,0 +1,125 @@
+"""`calmix reproduce`"""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich.console import Console
+
+from calmix import data
+from calmix.errors import InputError
+from calmix.launch import Machine
+from calmix.paper import estimate
+from calmix.paper.items import chosen
+from calmix.paper.reproduce import Plan, carry_out, make_plan, state
+from calmix.paper.results import show, write
+from calmix.paper.tables import Table
+from calmix.paper.tasks import Hands, OneByOne, Place
+from calmix.paper.workers import Workers
+from calmix.progress import Display, Listener
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Train what a table or figure of the paper needs and does not have yet, and show it with the paper's
+    numbers beside the measured ones.
+
+    Example: calmix reproduce pathology camixup --dataset digits --scale smoke
+
+    Items: pathology, reliability, label-smoothing, mixup-counts, camixup, imagenet, corruption, augmix,
+    deep-ensembles, other-metrics, temperature, toy, forgetting, beyond; or all. Stop it at any time: the same
+    command goes on from there.
+    """
+
+    items: Annotated[tuple[str, ...], tyro.conf.Positional]
+    """Tables and figures, or all."""
+    dataset: str = "cifar10"
+    """Data set of all items but toy and imagenet."""
+    scale: str = "laptop"
+    """paper, laptop or smoke."""
+    seeds: int = 1
+    """Runs of each method, with seeds 0, 1, ..."""
+    jobs: int = 2
+    """Processes of this machine that train at once, one thread each."""
+    on: Literal["here", "ray"] = "here"
+    """Where to train: on this machine, or on a Ray cluster."""
+    address: str | None = None
+    """Ray: the cluster's address; by default RAY_ADDRESS, and without it a cluster of this machine alone."""
+    cpus: float = 1.0
+    """Ray: CPUs for each task."""
+    gpus: float = 0.0
+    """Ray: GPUs for each task; a fraction shares one."""
+    pull: bool = False
+    """Ray: the workers do not share the folder of runs; send it to and fro."""
+    out: Path = Path("runs")
+    """Folder that holds the runs' folders."""
+    data_root: Path | None = None
+    """Where data sets are; by default the environment's CALMIX_DATA, then the user's cache."""
+    accelerator: str = "auto"
+    """cpu, cuda, mps or auto."""
+    precision: str = "32-true"
+    """Lightning Fabric's name of a precision: 32-true, bf16-mixed, ..."""
+    render: Path | None = None
+    """Folder or .md file to write the results to; by default OUT/results.md."""
+    dry_run: bool = False
+    """Only list the runs, what exists of them, and how long the rest would take."""
+
+
+def main(arguments: list[str]) -> int:
+    wish = tyro.cli(Reproduce, args=arguments, prog="calmix reproduce")
+    if wish.jobs < 1:
+        raise InputError(f"--jobs must be at least 1, got {wish.jobs}")
+    plan = make_plan(
+        chosen(wish.items), dataset=wish.dataset, scale=wish.scale, seeds=wish.seeds, root=wish.data_root
+    )
+    console = Console()
+    if wish.dry_run:
+        console.print(forecast(plan, wish).rich())
+        return 0
+    with Display() as display:
+        failed = carry_out(plan, wish.out, hands(wish, display), display)
+    show(plan, wish.out, console)
+    target = wish.render or wish.out
+    target = target if target.suffix == ".md" else target / "results.md"
+    written = write(
+        plan, wish.out, target, command=f"calmix reproduce {shlex.join(arguments)}", failed=failed
+    )
+    console.print(f"written: {target} and {len(written) - 1} figures", soft_wrap=True)
+    for name, why in failed.items():
+        console.print(f"failed: {name}: {why}", soft_wrap=True, markup=False)
+    return 1 if failed else 0
+
+
+def hands(wish: Reproduce, listener: Listener) -> Hands:
+    machine = Machine(accelerator=wish.accelerator, precision=wish.precision)
+    place = Place(wish.out, wish.data_root, machine)
+    if wish.on == "ray":
+        from calmix.paper.cluster import Cluster
+
+        return Cluster(place, listener, address=wish.address, cpus=wish.cpus, gpus=wish.gpus, pull=wish.pull)
+    return Workers(place, listener, jobs=wish.jobs) if wish.jobs > 1 else OneByOne(place, listener)
+
+
+def forecast(plan: Plan, wish: Reproduce) -> Table:
+    """The runs of a plan, how far each is, and an estimate of what is left."""
+    sets = {name: data.load(name, wish.data_root) for name in {recipe.dataset for recipe in plan.runs}}
+    measured: dict[tuple[object, ...], float] = {}
+    rows: list[tuple[str, ...]] = []
+    total = 0.0
+    for recipe, corruptions in plan.runs.items():
+        found, left = state(recipe, corruptions, wish.out)
+        cost = 0.0
+        if found != "finished":
+            whole = sets[recipe.dataset]
+            kind = estimate.kind(recipe)
+            if kind not in measured:
+                measured[kind] = estimate.per_image(recipe, whole)
+            cost = left * estimate.seconds(recipe, measured[kind], whole, len(corruptions))
+        total += cost
+        rows.append((recipe.name, found, f"{cost / 60:.1f}" if cost else ""))
+    rows.append(("all", "", f"{total / 60:.1f}"))
+    rows.append((f"all, in {wish.jobs} processes", "", f"{total / 60 / wish.jobs:.1f}"))
+    caption = "An estimate from a few training steps of each kind on one thread of this machine"
+    return Table(caption, ("run", "state", "minutes left"), tuple(rows))

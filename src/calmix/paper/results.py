@@ -1,0 +1,135 @@
+"""The results of a plan: printed, and written as one Markdown file with its figures beside it."""
+
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from calmix import files
+from calmix.paper.claims import Judged, claims_table
+from calmix.paper.items import Item, rendered
+from calmix.paper.methods import ENSEMBLES
+from calmix.paper.quantities import SECONDS
+from calmix.paper.reproduce import Plan
+from calmix.paper.study import Study
+from calmix.paper.tables import Table
+from calmix.recipe import Recipe
+from calmix.report.style import save_figure
+from calmix.run_folder import Run
+
+NETWORKS = {
+    "small_resnet": "small ResNet, width {0.width}",
+    "wide_resnet": "Wide ResNet {0.depth}-{0.width}",
+    "resnet50": "ResNet-50",
+    "mlp": "three-layer perceptron, {0.width} units",
+}
+
+
+def study_of(plan: Plan, item: Item, out: Path) -> Study:
+    """The evaluated runs of an item."""
+    runs = [Run(out / recipe.name, recipe) for recipe in plan.of(item)]
+    return Study.of(runs, item.dataset or plan.dataset)
+
+
+def show(plan: Plan, out: Path, console: Console) -> None:
+    """Print every item's tables."""
+    for item in plan.items:
+        console.rule(f"{item.name}: {item.title}", align="left")
+        made = plan.skipped.get(item.name) or rendered(item, study_of(plan, item, out))
+        if isinstance(made, str):
+            console.print(made if made.startswith("not run") else f"not run: {made}", soft_wrap=True)
+            continue
+        for table in made.tables:
+            console.print(table.rich())
+
+
+def write(plan: Plan, out: Path, target: Path, *, command: str, failed: dict[str, str]) -> list[Path]:
+    """Write `target` (Markdown) and its figures in `figures/` beside it; returns all files.
+
+    Everything is drawn before the first file is written.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    folder = target.parent / "figures"
+    written = []
+    lines = ["# Results", "", *_heading(plan, out, command), ""]
+    for item in plan.items:
+        lines += [f"## {item.name}: {item.title}", "", item.shows, ""]
+        study = study_of(plan, item, out)
+        made = plan.skipped.get(item.name) or rendered(item, study)
+        if isinstance(made, str):
+            lines += [made if made.startswith("not run") else f"not run: {made}", ""]
+            continue
+        lines += [line for table in made.tables for line in (table.markdown(), "")]
+        for place, (caption, figure) in enumerate(made.figures):
+            folder.mkdir(exist_ok=True)
+            letter = "abcdefgh"[place] if len(made.figures) > 1 else ""
+            path = folder / f"{item.dataset or plan.dataset}-{item.name}{letter}.svg"
+            save_figure(figure, path)
+            written.append(path)
+            lines += [f"![{caption}](figures/{path.name})", "", f"*{caption}.*", ""]
+    lines += _claims(plan, out)
+    lines += [f"- failed: {name}: {why}" for name, why in failed.items()]
+    with files.replacing(target) as file:
+        file.write(("\n".join(lines).rstrip() + "\n").encode())
+    return [target, *written]
+
+
+def _heading(plan: Plan, out: Path, command: str) -> list[str]:
+    """The command, the day, and the regime: what was trained on how much, by whom, for how long."""
+    lines = [f"Made by `{command}` on {datetime.date.today()} from the run folders that it trained."]
+    recipes = list(plan.runs)
+    for dataset in dict.fromkeys(recipe.dataset for recipe in recipes):
+        held = [recipe for recipe in recipes if recipe.dataset == dataset]
+        lines += ["", f"**{dataset}**, {plan.scale} scale, {_count(plan.seeds, 'seed')}: {_regime(held)}."]
+    seconds = [
+        SECONDS.of(result) or 0.0
+        for item in {item.dataset or plan.dataset: item for item in plan.items}.values()
+        for held in Study.of(
+            [Run(out / r.name, r) for r in recipes], item.dataset or plan.dataset
+        ).results.values()
+        for result in held
+    ]
+    if seconds:
+        lines += ["", f"{_count(len(seconds), 'run')}, {sum(seconds) / 3600:.1f} hours of training in all."]
+    lines += [
+        "",
+        "± is the standard deviation over seeds; the paper's numbers, of its full size, are inside where "
+        "they lie within two of them. The gap is accuracy minus confidence in points: above 0 is under-confident.",
+    ]
+    return lines
+
+
+def _regime(recipes: Sequence[Recipe]) -> str:
+    first = recipes[0]
+    network = NETWORKS[first.network].format(first)
+    train = f"{first.train_size:,}" if first.train_size else "all"
+    test = f"{first.test_size:,}" if first.test_size else "all"
+    corrupted = f"{first.corruption_size:,}" if first.corruption_size else "all"
+    epochs = ", ".join(sorted({str(recipe.epochs) for recipe in recipes}))
+    members = ", ".join(
+        f"{ENSEMBLES[e]} {m}" for e, m in dict.fromkeys((r.ensemble, r.members) for r in recipes)
+    )
+    return (
+        f"{train} training images, {first.validation_size:,} validation images, {test} test images "
+        f"({corrupted} of them under each corruption); {network}; {epochs} epochs; members: {members}"
+    )
+
+
+def _claims(plan: Plan, out: Path) -> list[str]:
+    runs = [Run(out / recipe.name, recipe) for recipe in plan.runs]
+    table = claims_as_table(claims_table(runs, plan.dataset))
+    note = (
+        "Intervals are 95 %: the test images resampled, the same for both sides of a comparison; with "
+        "several seeds, the spread over them too."
+    )
+    return ["## Claims", "", table.markdown(), "", note, ""]
+
+
+def claims_as_table(judged: Sequence[Judged]) -> Table:
+    rows = tuple((f"{c.number}. {c.claim}", c.verdict, c.evidence) for c in judged)
+    return Table("The paper's claims, judged on these runs", ("claim", "verdict", "evidence"), rows)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
