@@ -1,11 +1,13 @@
 """Chromium over its debugging pipe: no driver, no port, no dependency."""
 
 import base64
+import fcntl
 import json
 import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -15,23 +17,32 @@ FLAGS = (
     *("--disable-dev-shm-usage", "--disable-crash-reporter", "--remote-debugging-pipe"),
 )
 
+# Chromium reads commands from descriptor 3 and writes answers to 4.
+LAUNCHER = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.dup2(int(sys.argv[2]), 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
 
 class Browser:
     """A page in Chromium; `errors` is what its console said, `requests` what it asked the network for."""
 
     def __init__(self, profile, *, width=1280, height=900, dark=False):
-        read_here, write_there = os.pipe()
-        read_there, write_here = os.pipe()
-        # Chromium reads commands from descriptor 3 and writes answers to 4.
-        script = f'exec "$0" "$@" 3<&{read_there} 4>&{write_there}'
+        answers, theirs_to_write = os.pipe()
+        theirs_to_read, commands = os.pipe()
+        # Copies above 9, so that neither is in the way when the launcher puts them where Chromium looks.
+        ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (theirs_to_read, theirs_to_write)]
+        chromium = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
         self.process = subprocess.Popen(
-            ["sh", "-c", script, CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
-            pass_fds=(read_there, write_there),
+            [sys.executable, "-c", LAUNCHER, *map(str, ends), *chromium],
+            pass_fds=ends,
             stderr=subprocess.DEVNULL,
         )
-        os.close(read_there)
-        os.close(write_there)
-        self.input, self.output, self.buffer, self.sent = write_here, read_here, b"", 0
+        for end in (theirs_to_read, theirs_to_write, *ends):
+            os.close(end)
+        self.input, self.output, self.buffer, self.sent = commands, answers, b"", 0
         self.errors, self.requests, self.session = [], [], None
         target = next(t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page")
         attached = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)

@@ -19,12 +19,12 @@ def results(tmp_path):
 
 def test_bars_are_the_means_over_seeds_in_the_colours_of_their_augmentation(results):
     error, ece = error_and_ece_bars(results).axes
-    bars = [bar for bar in ece.patches if bar.get_width() == 0.86]
+    bars = [bar for bar in ece.patches if bar.get_height()]
     for bar, augment in zip(bars, ("none", "mixup", "camixup"), strict=True):
         values = [100 * r.clean("ece") for r in results if r.recipe.augment == augment]
         assert bar.get_height() == pytest.approx(np.mean(values))
         assert to_hex(bar.get_facecolor()).upper() == COLOURS[augment]
-    heights = [bar.get_height() for bar in error.patches if bar.get_width() == 0.86]
+    heights = [bar.get_height() for bar in error.patches if bar.get_height()]
     assert heights[0] == pytest.approx(100 - 100 * np.mean([r.clean("accuracy") for r in results[:2]]))
 
 
@@ -32,9 +32,8 @@ def test_corruption_starts_at_the_clean_test_set(results):
     error, ece = corruption_curves(results).axes
     first = error.get_lines()[0]
     assert first.get_xdata().tolist() == [0, 1, 2, 3, 4, 5]
-    assert first.get_ydata()[0] == pytest.approx(
-        100 - 100 * np.mean([r.clean("accuracy") for r in results[:2]])
-    )
+    clean = np.mean([r.clean("accuracy") for r in results[:2]])
+    assert first.get_ydata()[0] == pytest.approx(100 - 100 * clean)
     assert (np.diff(first.get_ydata()) > 0).all()
     assert [line.get_label() for line in ece.get_lines()] == ["none", "mixup", "camixup"]
 

@@ -7,7 +7,7 @@ from calmix import InputError, run_folder
 from calmix.cli import main
 from calmix.presets import preset
 from calmix.report.markup import Html
-from calmix.report.page import page, write_page
+from calmix.report.page import page
 from tests.report.fabricate import fabricate
 
 EVIL = "<script>document.title='run'</script>"
@@ -52,62 +52,64 @@ def check(text):
     return text
 
 
-@pytest.fixture
-def runs(tmp_path):
-    names = [EVIL, *"bcdefghij"]
-    return [fabricate(tmp_path, augment=a, classes=names) for a in ("none", "camixup")]
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder, names = tmp_path_factory.mktemp("runs"), [EVIL, *"bcdefghij"]
+    return [fabricate(folder, augment=a, classes=names) for a in ("none", "camixup")]
 
 
-def test_the_page_is_whole_and_needs_nothing_else(runs):
-    text = check(page(runs))
+@pytest.fixture(scope="module")
+def text(runs):
+    return page(runs, title=EVIL)
+
+
+def test_the_page_is_whole_and_needs_nothing_else(text):
+    check(text)
     for word in ("Reliability", "Under corruption", "Training", "Who was mixed", "Recipes", "paper 96.22"):
         assert word in text
     assert text.count("<svg") == text.count("aria-label=") == text.count("<title>") - 1
     assert "calmix train --dataset cifar10 --ensemble batch --augment camixup --scale paper" in text
 
 
-def test_what_users_name_is_shown_and_not_run(runs):
-    text = page(runs, title=EVIL)
+def test_what_users_name_is_shown_and_not_run(text):
     assert EVIL not in text
     assert "&lt;script&gt;document" in text
 
 
-def test_unfinished_runs_are_on_the_page_with_what_they_lack(tmp_path, runs):
+def test_the_same_runs_give_the_same_page(runs, text):
+    assert page(runs, title=EVIL) == text
+
+
+def test_unfinished_runs_are_on_the_page_with_what_they_lack(tmp_path):
     begun = run_folder.create(preset("digits", "deep"), tmp_path)
-    runs[0].summary.write_text("{")
-    text = check(page([*runs, begun]))
+    broken = run_folder.create(preset("digits", "single"), tmp_path)
+    broken.summary.write_text("{")
+    text = check(page([begun, broken]))
     assert "lacks the end of its training" in text
     assert "cannot be read as JSON" in text
-
-
-def test_a_page_of_runs_without_anything(tmp_path):
-    text = check(page([run_folder.create(preset("digits", "single"), tmp_path)]))
     assert "<svg" not in text
 
 
-def test_claims_come_first(runs):
-    text = page(runs[:1], claims=Html("<p>claim one holds</p>"))
+def test_claims_come_first(tmp_path):
+    begun = run_folder.create(preset("digits", "deep"), tmp_path)
+    text = page([begun], claims=Html("<p>claim one holds</p>"))
     assert text.index("claim one holds") < text.index("<h2>Runs</h2>")
 
 
-def test_figures_are_saved_for_a_paper(runs, tmp_path):
-    written = write_page(runs, tmp_path / "r.html", figures=tmp_path / "figures")
-    names = sorted(path.name for path in (tmp_path / "figures").iterdir())
-    assert names == sorted(path.name for path in written[1:])
-    assert {name.rsplit(".", 1)[1] for name in names} == {"pdf", "png"}
-    assert "bars-cifar10.pdf" in names
-
-
-def test_the_same_runs_give_the_same_page(runs):
-    assert page(runs) == page(runs)
-
-
-def test_the_command(runs, tmp_path, capsys):
+def test_the_command_writes_the_page_and_figures_for_a_paper(tmp_path, capsys):
+    fabricate(tmp_path / "runs", corrupted=False)
+    out, figures = tmp_path / "report.html", tmp_path / "figures"
     with pytest.raises(SystemExit) as ended:
-        main(["report", str(tmp_path), "--out", str(tmp_path / "report.html")])
+        main(["report", str(tmp_path / "runs"), "--out", str(out), "--figures", str(figures)])
     assert ended.value.code == 0
-    check((tmp_path / "report.html").read_text())
-    assert "report.html" in capsys.readouterr().out
+    check(out.read_text())
+    names = sorted(path.name for path in figures.iterdir())
+    stems = ("bars-cifar10", "reliability-cifar10-batch", "training-cifar10-batch")
+    assert names == [f"{stem}.{ending}" for stem in stems for ending in ("pdf", "png")]
+    assert f"{out} and 6 files" in capsys.readouterr().out
+
+
+def test_a_folder_that_is_not_there(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["report", str(tmp_path / "nowhere")])
     assert ended.value.code == 2

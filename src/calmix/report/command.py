@@ -4,7 +4,7 @@ import dataclasses
 import shlex
 
 from calmix.presets import preset
-from calmix.recipe import Recipe
+from calmix.recipe import Recipe, flag
 
 
 def train_command(recipe: Recipe) -> str:
@@ -21,7 +21,11 @@ def train_command(recipe: Recipe) -> str:
     words += ["--augment", augment, "--scale", recipe.scale]
     for field in dataclasses.fields(recipe):
         value = getattr(recipe, field.name)
-        if value != getattr(start, field.name):
-            values = value if isinstance(value, tuple) else (value,)
-            words += [f"--{field.name.replace('_', '-')}", *map(str, values)]
+        if value == getattr(start, field.name):
+            continue
+        name = flag(field.name)
+        if isinstance(value, bool):
+            words.append(f"--{name}" if value else f"--no-{name}")
+        else:
+            words += [f"--{name}", *map(str, value if isinstance(value, tuple) else (value,))]
     return shlex.join(words)
