@@ -1,0 +1,189 @@
+"""Every item of the paper, end to end at smoke scale on the embedded digits, in one folder of runs."""
+
+import contextlib
+import fcntl
+import re
+
+import pytest
+
+from calmix import InputError, data, run_folder
+from calmix.cli import main
+from calmix.paper import estimate
+from calmix.paper.items import ITEMS, chosen
+from calmix.paper.methods import method
+from calmix.paper.reproduce import carry_out, make_plan, state
+from calmix.paper.study import Study
+from calmix.paper.tasks import Done, OneByOne, Place, Task
+from calmix.progress import Silence
+from tests.paper.fabricate import fabricate
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory):
+    """One folder for all tests, and for all processes of a parallel test run."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if base.name.startswith("popen-") else base
+    (shared / "paper").mkdir(exist_ok=True)
+    return shared / "paper"
+
+
+@contextlib.contextmanager
+def alone(folder):
+    """Items share runs: two processes must not train the same one at the same time."""
+    with open(folder.parent / "paper.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def calmix(*arguments):
+    with pytest.raises(SystemExit) as ended:
+        main([str(a) for a in arguments])
+    return ended.value.code
+
+
+def reproduce(runs, *items, **options):
+    words = [w for name, value in options.items() for w in (f"--{name}", value)]
+    return calmix(
+        "reproduce", *items, "--dataset", "digits", "--scale", "smoke", "--jobs", 1, "--out", runs, *words
+    )
+
+
+@pytest.mark.parametrize(
+    "item", [item for item in ITEMS if item.name != "imagenet"], ids=lambda item: item.name
+)
+def test_item(runs, tmp_path, capsys, item):
+    with alone(runs):
+        assert reproduce(runs, item.name, render=tmp_path / "docs") == 0
+    shown = capsys.readouterr().out
+    text = (tmp_path / "docs" / "results.md").read_text()
+    assert f"## {item.name}: {item.title}" in text
+    assert f"Made by `calmix reproduce {item.name} --dataset digits --scale smoke" in text
+    rows = [line for line in text.splitlines() if line.startswith(("| BE", "| MC", "| DE", "| single"))]
+    assert len(rows) >= len(item.methods)
+    assert not any(re.search(r"\| - \|", row) for row in rows), "a number is missing"
+    assert rows[0].split(" | ")[0].removeprefix("| ") in shown
+    figures = re.findall(r"\]\((figures/.*?\.svg)\)", text)
+    assert figures
+    for figure in figures:
+        drawn = (tmp_path / "docs" / figure).read_text()
+        assert drawn.startswith("<?xml")
+        assert drawn.endswith("</svg>\n")
+    assert len(list((tmp_path / "docs" / "figures").iterdir())) == len(figures)
+
+
+def test_nothing_is_trained_or_evaluated_twice(runs):
+    with alone(runs):
+        reproduce(runs, "pathology")
+        files = [path for path in runs.glob("digits-*/*") if path.is_file() and path.name != ".lock"]
+        before = {path: path.stat().st_mtime_ns for path in files}
+        reproduce(runs, "pathology")
+        assert {path: path.stat().st_mtime_ns for path in files} == before
+
+
+def test_items_share_their_runs():
+    everything = make_plan(chosen(["all"]), dataset="digits", scale="smoke", seeds=1)
+    names = [recipe.name for recipe in everything.runs]
+    # Three on the clusters; 2 single networks, 16 BE, 8 MC and 15 DE on the digits.
+    assert len(names) == len(set(names)) == 3 + 2 + 16 + 8 + 15
+    with_corruptions = [r for r, corruptions in everything.runs.items() if corruptions]
+    assert method("digits", "batch", "camixup", scale="smoke") in with_corruptions
+    assert method("digits", "batch", "label-smoothing-0.2", scale="smoke") not in with_corruptions
+
+
+def test_an_image_folder_that_is_not_here_is_said(runs, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("CALMIX_DATA", str(tmp_path / "nothing"))
+    with alone(runs):
+        assert reproduce(runs, "imagenet", render=tmp_path / "page.md") == 0
+    assert "not run: folder is missing: put images into" in capsys.readouterr().out
+    assert "not run: folder is missing" in (tmp_path / "page.md").read_text()
+
+
+def test_an_image_folder_has_the_papers_numbers_beside_it(tmp_path):
+    item = next(item for item in ITEMS if item.name == "imagenet")
+    runs = [fabricate(tmp_path, *m, dataset="folder") for m in item.methods]
+    table = item.render(Study.of(runs, "folder")).tables[0]
+    assert [row[2] for row in table.rows] == ["77.00", "77.50", "77.40"]
+
+
+def test_a_data_set_that_is_not_here_is_an_error(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("CALMIX_DATA", str(tmp_path))
+    assert calmix("reproduce", "pathology", "--out", tmp_path) == 2
+    assert "cifar10 is missing: `calmix data --download cifar10`" in capsys.readouterr().err
+    assert calmix("reproduce", "patholgy") == 2
+    assert "did you mean 'pathology'" in capsys.readouterr().err
+    assert calmix("reproduce", "toy", "--seeds", 0) == 2
+
+
+def test_a_dry_run_lists_and_trains_nothing(tmp_path, capsys):
+    fabricate(tmp_path, "single", "mixup", dataset="clusters", scale="smoke")
+    assert reproduce(tmp_path, "toy", "--dry-run") == 0
+    lines = capsys.readouterr().out.splitlines()
+    states = [re.search(r"(clusters-\S+) .* (finished|partly|missing) ", line) for line in lines]
+    found = {s[1].split("-seed")[0]: s[2] for s in states if s}
+    assert found == {
+        "clusters-single-mixup": "finished",
+        "clusters-deep-none": "missing",
+        "clusters-deep-mixup": "missing",
+    }
+    assert any("all, in 1 processes" in line for line in lines)
+    assert len(list(tmp_path.glob("*/model.safetensors"))) == 1
+
+
+def test_a_state_is_as_far_as_its_epochs(tmp_path):
+    recipe = method("digits", "deep", scale="smoke")
+    assert state(recipe, (), tmp_path) == ("missing", 1.0)
+    run = run_folder.create(recipe, tmp_path)
+    (run.stream(1) / "checkpoint.pt").write_bytes(b"")
+    (run.stream(1) / "metrics.jsonl").write_text('{"epoch": 1}\n')
+    assert state(recipe, (), tmp_path) == ("partly", 0.75)
+    run.model.write_bytes(b"")
+    assert state(recipe, (), tmp_path) == ("partly", 0.0)
+    run_folder.write_json(run.summary, {"corrupted": {"fog": {"1": {}}}})
+    assert state(recipe, (), tmp_path) == ("finished", 0.0)
+    assert state(recipe, ("fog",), tmp_path) == ("partly", 0.0)
+
+
+class Fails(OneByOne):
+    """Hands that only write down what they are given, and fail at one member."""
+
+    def finished(self):
+        self.seen = []
+        while self.waiting:
+            task = self.waiting.pop(0)
+            self.seen.append(task)
+            wrong = task.member == 1 and task.recipe.mixing == "mixup"
+            yield Done(task, "it broke" if wrong else "")
+
+
+def test_an_ensemble_is_put_together_when_all_its_members_are_trained(tmp_path):
+    plan = make_plan(chosen(["toy"]), dataset="digits", scale="smoke", seeds=1)
+    hands = Fails(Place(tmp_path), Silence())
+    failed = carry_out(plan, tmp_path, hands, Silence())
+    assert failed == {"clusters deep mixup seed 0 member 1": "it broke"}
+    single, plain, mixup = plan.runs
+    assert {(t.recipe, t.member) for t in hands.seen} == {
+        (single, None),
+        (plain, 0),
+        (plain, 1),
+        (plain, None),
+        (mixup, 0),
+        (mixup, 1),
+    }
+    assert hands.seen[-1] == Task(plain)
+
+
+def test_an_estimate_grows_with_the_work():
+    whole = data.load("digits")
+    recipe = method("digits", "deep", scale="smoke")
+    per_image = estimate.per_image(recipe, whole)
+    assert 0 < per_image < 1
+    # 2 members x (2 epochs x (120 + 60 / 3) + (100 + 15 x 5 x 50) / 3) images
+    assert estimate.seconds(recipe, 1.0, whole, 15) == pytest.approx(2 * (2 * 140 + 3850 / 3))
+    mc = method("digits", "mc", scale="smoke")
+    assert estimate.seconds(mc, 1.0, whole, 0) == pytest.approx(2 * (120 + 60) + 100)
+
+
+def test_seeds_are_counted_from_one(tmp_path):
+    with pytest.raises(InputError, match="--seeds must be at least 1"):
+        make_plan(chosen(["toy"]), dataset="digits", scale="smoke", seeds=0)
+    assert len(make_plan(chosen(["toy"]), dataset="digits", scale="smoke", seeds=3).runs) == 9
