@@ -133,6 +133,8 @@ def test_bad_options_are_named(options, name):
 def test_bad_images_are_named():
     with pytest.raises(InputError, match="uint8"):
         AugMix()(torch.zeros(2, 3, 8, 8, dtype=torch.uint8))
+    with pytest.raises(InputError, match="to 255"):
+        AugMix()(torch.full((2, 3, 8, 8), 255.0))
     with pytest.raises(InputError, match="channels"):
         AugMix()(torch.rand(2, 4, 8, 8))
     with pytest.raises(InputError, match="member axis"):

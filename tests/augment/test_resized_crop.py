@@ -68,3 +68,8 @@ def test_shapes_and_determinism():
 def test_bad_input_is_named(bad):
     with pytest.raises(InputError, match=next(iter(bad))):
         random_resized_crop(torch.rand(2, 3, 8, 8), **{"size": 8, **bad})
+
+
+def test_whole_numbers_are_refused():
+    with pytest.raises(InputError, match="uint8"):
+        random_resized_crop(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), 8)

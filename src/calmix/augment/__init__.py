@@ -3,7 +3,11 @@
 Transforms (`crop_flip`, `random_resized_crop`, `AugMix`) take and give images (..., C, H, W). Mixers take
 images and labels and give a `Batch` of inputs, soft targets and row weights; they differ in how pairs are
 mixed (`Mixup`, `CutMix`, `RegMixup`, `MixupMP`) and in who is mixed (`CAMixup`, `ForgettingMixup`). Anything
-goes with anything.
+goes with anything:
+
+    batch = mixer(transform(x), y, generator=g)
+    losses = cross_entropy(model(batch.inputs, per_member=True), batch.targets)     # (members, rows)
+    loss = (batch.weights * losses).sum(1) / y.shape[-1]                            # (members,)
 """
 
 from calmix.augment.augmix import AugMix

@@ -9,9 +9,8 @@ from calmix.augment.draws import beta, dirichlet, integers, uniform
 from calmix.augment.operations import OPERATIONS, apply
 from calmix.errors import InputError
 
-_BLOCK = (
-    3 * 2**17
-)  # values at a time on a CPU: more would leave its cache, and memory would be asked for anew
+# Values of images at a time on a CPU: 128 images of CIFAR. More would leave its cache.
+_BLOCK = 3 * 2**17
 
 
 @dataclass(frozen=True)
@@ -58,6 +57,9 @@ class AugMix:
             raise InputError(f"images are {images.dtype}; give floats in [0, 1], e.g. images / 255")
         if images.ndim < 3 or images.shape[-3] not in (1, 3):
             raise InputError(f"images have shape {tuple(images.shape)}; give (..., 1 or 3 channels, H, W)")
+        if images.numel() and (images.amax() > 1.01 or images.amin() < -0.01):
+            low, high = images.amin().item(), images.amax().item()
+            raise InputError(f"images go from {low:.4g} to {high:.4g}; give [0, 1], before any normalisation")
         if self.clean_first:
             if images.ndim < 4:
                 raise InputError(
@@ -79,9 +81,7 @@ class AugMix:
         share = dirichlet(self.alpha, *shape[:2], generator=generator) * (1 - keep).unsqueeze(1)
 
         drawn = [values.to(images.device) for values in (operation, level, keep, share)]
-        if images.device.type != "cpu":
-            return _blend(batch, *drawn).view(images.shape)
-        size = max(1, _BLOCK // max(1, batch[:1].numel()))
+        size = max(1, _BLOCK // max(1, batch[:1].numel()) if images.device.type == "cpu" else len(batch))
         blocks = zip(*(torch.split(values, size) for values in (batch, *drawn)), strict=True)
         return torch.cat([_blend(*block) for block in blocks]).view(images.shape)
 

@@ -67,7 +67,7 @@ class Mixing:
             raise InputError(
                 f"y has shape {tuple(y.shape)}; give labels (B,) with x (B, ...), or (M, B) with (M, B, ...)"
             )
-        if y.ndim == 2 and 1 != self.members != len(y) != 1:
+        if y.ndim == 2 and len(y) != self.members and 1 not in (len(y), self.members):
             raise InputError(
                 f"y has shape {tuple(y.shape)}, but this mixer was made for members = {self.members}"
             )
@@ -147,7 +147,7 @@ def _mixup(own: Tensor, other: Tensor, share: Tensor) -> Tensor:
 
     A share of -0.0 leaves `other` bit for bit where it equals `own`: x + -0.0 (x - x) is x, for x = -0.0 too.
     """
-    return other.lerp_(own, _spread(share, own).to(own.dtype))
+    return other.lerp_(own, share.view(*share.shape, *[1] * (own.ndim - 2)).to(own.dtype))
 
 
 def _cutmix(own: Tensor, other: Tensor, share: Tensor, centre: Tensor) -> tuple[Tensor, Tensor]:
@@ -159,18 +159,18 @@ def _cutmix(own: Tensor, other: Tensor, share: Tensor, centre: Tensor) -> tuple[
         raise InputError(
             f"CutMix cuts boxes out of images; give x (..., height, width), not rows of {own.ndim - 2} axes"
         )
-    inside, area = torch.ones((), dtype=torch.bool, device=own.device), torch.ones_like(share)
-    for axis, size in enumerate(own.shape[-2:]):
-        middle = (centre[..., axis] * size).floor()
-        half = ((1 - share).sqrt() * size / 2).floor()
-        low, high = (middle - half).clamp(min=0), (middle + half).clamp(max=size)
-        pixel = torch.arange(size, device=own.device)
-        pixel = pixel.unsqueeze(1) if axis == 0 else pixel
-        inside = inside & (_spread(low, own) <= pixel) & (pixel < _spread(high, own))
-        area = area * (high - low) / size
-    return torch.where(inside, other, own), 1 - area
+    height, width = own.shape[-2:]
+    top, bottom = _interval(centre[..., 0], share, height)
+    left, right = _interval(centre[..., 1], share, width)
+    y, x = (torch.arange(size, device=own.device) for size in (height, width))
+    rows = (y >= top.unsqueeze(2)) & (y < bottom.unsqueeze(2))
+    columns = (x >= left.unsqueeze(2)) & (x < right.unsqueeze(2))
+    box = rows.unsqueeze(3) & columns.unsqueeze(2)
+    box = box.view(*box.shape[:2], *[1] * (own.ndim - 4), height, width)
+    return torch.where(box, other, own), 1 - (bottom - top) * (right - left) / (height * width)
 
 
-def _spread(values: Tensor, x: Tensor) -> Tensor:
-    """values (members, B) beside the entries of x (members, B, ...)."""
-    return values.reshape(*values.shape, *[1] * (x.ndim - 2))
+def _interval(centre: Tensor, share: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """The first pixel inside and the first beyond, along one side of the image."""
+    middle, half = (centre * size).floor(), ((1 - share).sqrt() * size / 2).floor()
+    return (middle - half).clamp(min=0), (middle + half).clamp(max=size)

@@ -14,9 +14,9 @@ OPERATIONS = (
     *("autocontrast", "equalize", "posterize", "solarize"),
     *("translate_x", "translate_y", "rotate", "shear_x", "shear_y"),
 )
+TRANSLATE_X, TRANSLATE_Y, ROTATE, SHEAR_X, SHEAR_Y = range(4, 9)
 # Pillow cuts fractions off; this much more keeps a 128 that came out as 127.9999 from becoming 127.
 _ROUNDING = 0.001
-TRANSLATE_X, TRANSLATE_Y, ROTATE, SHEAR_X, SHEAR_Y = range(4, 9)
 
 
 def apply(images: Tensor, operation: Tensor, level: Tensor) -> Tensor:
@@ -29,9 +29,8 @@ def apply(images: Tensor, operation: Tensor, level: Tensor) -> Tensor:
     count = torch.bincount(operation, minlength=len(OPERATIONS) + 1).tolist()
     sizes = [*count[:TRANSLATE_X], sum(count[TRANSLATE_X:ROTATE]), sum(count[ROTATE:-1]), count[-1]]
     parts = zip(*(torch.split(values, sizes) for values in (images, operation, level)), strict=True)
-    for change, (part, kind, at) in zip(
-        (autocontrast, equalize, posterize, solarize, translate, turn), parts, strict=False
-    ):
+    changes = (autocontrast, equalize, posterize, solarize, translate, turn)
+    for change, (part, kind, at) in zip(changes, parts, strict=False):  # the last part stays
         if len(part):
             part.copy_(change(part, kind, at))  # floats are cut to whole numbers
     return images.index_select(0, order.argsort())

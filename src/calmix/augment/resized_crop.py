@@ -29,6 +29,8 @@ def random_resized_crop(
     """
     if images.ndim < 3:
         raise InputError(f"images have shape {tuple(images.shape)}; give (..., channels, height, width)")
+    if not images.is_floating_point():
+        raise InputError(f"images are {images.dtype}; give floats, e.g. images / 255")
     if not 0 < scale[0] <= scale[1] <= 1:
         raise InputError(f"scale = {scale}; give shares of the area, 0 < low <= high <= 1")
     if not 0 < ratio[0] <= ratio[1]:

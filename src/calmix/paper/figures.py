@@ -22,7 +22,8 @@ from calmix.report.style import BLACK, GREY, colour, figure, styled
 
 MANY_CLASSES = 20  # of more, the hardest and the easiest halves of so many are drawn
 LINES = {"batch": ("-", "o", BLACK), "mc": ("--", "s", "#555555"), "deep": (":", "^", GREY)}
-WIDE, NARROW = 0.8, 0.6
+WIDE = 0.8  # of the space between two ticks, for bars and boxes
+FEW = 0.002  # of all examples
 
 
 def bars(
@@ -72,7 +73,7 @@ def bars(
 def reliability(study: Study, panels: Sequence[tuple[str, Sequence[Method]]]) -> Figure:
     """Accuracy minus confidence against confidence, in 15 bins; below, the share of examples in each.
 
-    Examples of all seeds fall into the same bins.
+    Examples of all seeds fall into the same bins; a bin with next to none of them has no point.
     """
     with styled():
         made = Figure(figsize=(1 + 3.1 * len(panels), 4.2), layout="constrained")
@@ -87,7 +88,7 @@ def reliability(study: Study, panels: Sequence[tuple[str, Sequence[Method]]]) ->
             top.legend(loc="lower right", fontsize=8)
             bottom.set_xlabel("confidence")
             bottom.set_xlim(0, 1)
-            bottom.set_ylim(bottom=0)
+        axes[1, 0].set_ylim(bottom=0)
         reach = max(0.05, *(abs(end) for end in axes[0, 0].get_ylim()))
         axes[0, 0].set_ylim(-reach, reach)
         axes[0, 0].set_ylabel("accuracy - confidence")
@@ -103,11 +104,11 @@ def _reliability(top: Axes, bottom: Axes, results: Sequence[Result], augment: st
     held = [load_predictions(result.run.predictions("test")) for result in results]
     probs, labels = torch.cat([pool(h.logits) for h in held]), torch.cat([h.labels for h in held])
     bins = metrics.reliability(probs, labels)
-    filled = (bins.count > 0).numpy()
+    filled = (bins.count > FEW * len(labels)).numpy()
     gap, confidence = bins.gap.numpy()[filled], bins.confidence.numpy()[filled]
     top.plot(confidence, gap, "o-", color=colour(augment), linewidth=2, markersize=3.5, label=title(augment))
     share = (bins.count / bins.count.sum()).numpy()
-    bottom.stairs(share, bins.edges.numpy(), color=colour(augment), linewidth=1.4)
+    bottom.stairs(share, np.linspace(0, 1, len(share) + 1), color=colour(augment), linewidth=1.4)
 
 
 def smoothing(study: Study, amounts: Sequence[float]) -> Figure:
@@ -159,11 +160,12 @@ def counts(study: Study, method: Method) -> Figure:
             panel.plot([share[:, k].mean()] * 2, [row - 0.32, row + 0.32], color="#333333", linewidth=1.4)
         panel.set_yticks(rows, [_plain(str(names[k])) for k in order])
         panel.set_xlim(-2, 102)
-        panel.set_xlabel("% of epochs in which the class was mixed: members, mean")
+        panel.set_xlabel("% of epochs in which the class was mixed (a dot a member)")
         beside.barh(rows, accuracy[order], color="#BBBBBB", height=0.7)
         for row, k in zip(rows, order, strict=True):
-            beside.text(accuracy[k], row, f"{accuracy[k]:.0f} ", va="center", ha="right", fontsize=8)
+            beside.text(2, float(row), f"{accuracy[k]:.0f}", va="center", fontsize=8)
         beside.set_yticks([])
+        beside.set_xlim(0, 100)
         beside.set_xlabel("test accuracy %")
         for axes in (panel, beside):
             axes.set_ylim(len(order) - 0.4, -0.6)
@@ -189,9 +191,9 @@ def boxes(study: Study, ensembles: Sequence[str], augments: Sequence[str]) -> Fi
                     )
                 axes.set_xticks(range(6), ["clean", *map(str, SEVERITIES)])
                 axes.set_xlim(-0.6, 5.6)
-                axes.set_ylim(bottom=0)
                 axes.grid(axis="x", visible=False)
             grid[row, 0].set_ylabel(label)
+            grid[row, 0].set_ylim(bottom=0)
         for column, ensemble in enumerate(ensembles):
             grid[0, column].set_title(ENSEMBLES[ensemble], loc="left")
             grid[1, column].set_xlabel("severity")
@@ -289,6 +291,7 @@ def before_and_after(study: Study, methods: Sequence[Method]) -> Figure:
             panel.set_ylim(len(methods) - 0.4, -0.6)
             panel.set_xlim(left=0)
             panel.set_yticks(range(len(methods)), [])
+            panel.tick_params(left=False)
         names = [f"{ENSEMBLES[ensemble]}, {title(augment)}" for ensemble, augment in methods]
         axes[0].set_yticks(range(len(methods)), names)
         style: Any = {"color": "#555555", "linestyle": "none", "marker": "o", "markersize": 6}

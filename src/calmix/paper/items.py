@@ -165,8 +165,8 @@ def _forgetting(study: Study) -> Rendered:
 
 def _beyond(study: Study) -> Rendered:
     methods = cross(("deep", "batch"), BEYOND)
-    shown = (q.ACCURACY, q.ECE, q.DCE, q.NLL, q.CECE, q.TEMPERATURE)
-    scaled = (q.SCALED_ECE, q.SCALED_DCE, q.SCALED_NLL, q.SCALED_CECE, q.SECONDS)
+    shown = (q.ACCURACY, q.ECE, q.DCE, q.NLL, q.CECE, q.SECONDS)
+    scaled = (q.TEMPERATURE, q.SCALED_ECE, q.SCALED_DCE, q.SCALED_NLL, q.SCALED_CECE)
     table = comparison(
         "Each method before and after one temperature T for the pool", study, methods, shown + scaled
     )

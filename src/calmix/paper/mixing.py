@@ -12,7 +12,8 @@ Array = npt.NDArray[np.float64]
 
 def mixed_share(run: Run) -> Array:
     """The share of epochs in which each member mixed each class, (members, classes)."""
-    return np.asarray(run_folder.read_json(run.mixed), dtype=np.float64).mean(axis=0)
+    mixed: Array = np.array(run_folder.read_json(run.mixed), dtype=np.float64)
+    return np.asarray(mixed.mean(axis=0))
 
 
 def class_accuracy(run: Run) -> Array:

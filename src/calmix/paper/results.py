@@ -95,7 +95,8 @@ def _heading(plan: Plan, out: Path, command: str) -> list[str]:
     lines += [
         "",
         "± is the standard deviation over seeds; the paper's numbers, of its full size, are inside where "
-        "they lie within two of them. The gap is accuracy minus confidence in points: above 0 is under-confident.",
+        "they lie within two of them. The gap is accuracy minus confidence in points: above 0 is "
+        "under-confident.",
     ]
     return lines
 
