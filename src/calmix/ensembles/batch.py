@@ -97,7 +97,7 @@ class BatchEnsemble(nn.Module):
         return out.reshape(*rows.shape[:2], *out.shape[1:])
 
     def _may_part(self, rows: Tensor) -> bool:
-        """Without gradients and batch statistics, members one by one are the same, and faster from 32 rows."""
+        """Without gradients and batch statistics, members one by one are the same, faster from 32 rows."""
         return not (
             rows.shape[1] < 32
             or torch.is_grad_enabled()
