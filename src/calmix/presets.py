@@ -76,7 +76,10 @@ LAPTOP_DATA: dict[str, dict[str, Any]] = {
     "fashion-mnist": {"train_size": 4000, "width": 16, "epochs": 40},
     "mnist": {"train_size": 4000, "width": 16, "epochs": 20},
     "digits": {"width": 16, "epochs": 60, "batch_size": 64, "corruption_size": 0},
-    "folder": {"width": 32, "epochs": 20, "image_size": 64, "validation_size": 100, "pad": 0},
+    "folder": {
+        **{"width": 32, "epochs": 20, "image_size": 64, "validation_size": 100},
+        **{"batch_size": 64, "learning_rate": 0.1 * 64 / 256},
+    },
 }
 
 # Two members show what pooling does at half the cost; the digits are small enough for the paper's four.
@@ -141,7 +144,7 @@ def preset(
     if scale == "smoke":
         fields |= SMOKE | {"members": SMOKE_MEMBERS[ensemble]}
         if dataset == "folder":
-            fields |= {"network": "resnet50", "image_size": 64, "batch_size": 20}
+            fields |= {"network": "resnet50", "batch_size": 20, "learning_rate": 0.1 * 20 / 256}
     return Recipe(**fields)
 
 

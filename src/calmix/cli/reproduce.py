@@ -20,6 +20,8 @@ from calmix.paper.tasks import Hands, OneByOne, Place
 from calmix.paper.workers import Workers
 from calmix.progress import Display, Listener
 
+WIDE = 160  # columns of the widest table, which a narrow terminal wraps rather than shortens
+
 
 @dataclass(frozen=True)
 class Reproduce:
@@ -75,6 +77,7 @@ def main(arguments: list[str]) -> int:
         chosen(wish.items), dataset=wish.dataset, scale=wish.scale, seeds=wish.seeds, root=wish.data_root
     )
     console = Console()
+    console.width = max(console.width, WIDE)
     if wish.dry_run:
         console.print(forecast(plan, wish).rich())
         return 0

@@ -18,7 +18,7 @@ from torch import Tensor
 from calmix.evaluate import SEVERITIES
 from calmix.paper.methods import ENSEMBLES, title
 from calmix.paper.study import NotRunError, Result, Study
-from calmix.predictions import load_predictions, pool
+from calmix.predictions import Predictions, load_predictions, pool
 from calmix.seeds import generator
 
 Array = npt.NDArray[np.float64]
@@ -125,7 +125,7 @@ Drawn = dict[str, tuple[float, Array]]  # quantity -> value, and value of each r
 
 def clean_draws(result: Result) -> Drawn:
     """Numbers of the test set, in per cent."""
-    held = load_predictions(result.run.predictions("test"))
+    held = predictions(result, "test")
     counts = resamples(len(held.labels))
     pooled = pool(held.logits)
     scaled = at_temperature(pooled, result.summary["temperature"]["temperature"])
@@ -149,7 +149,7 @@ def corrupted_draws(result: Result) -> Drawn:
     temperature = result.summary["temperature"]["temperature"]
     for name in result.summary["corrupted"]:
         for severity in SEVERITIES:
-            held = load_predictions(result.run.predictions(f"{name}-{severity}"))
+            held = predictions(result, f"{name}-{severity}")
             counts = resamples(len(held.labels))
             pooled = pool(held.logits)
             found["accuracy"].append(accuracy_draws(pooled, held.labels, counts))
@@ -157,6 +157,13 @@ def corrupted_draws(result: Result) -> Drawn:
             scaled = at_temperature(pooled, temperature)
             found["scaled_ece"].append(ece_draws(scaled, held.labels, counts))
     return {name: _mean(draws) for name, draws in found.items()}
+
+
+def predictions(result: Result, what: str) -> Predictions:
+    path = result.run.predictions(what)
+    if not path.exists():
+        raise NotRunError(f"the predictions {path}")
+    return load_predictions(path)
 
 
 def _mean(draws: Sequence[tuple[float, Array]]) -> tuple[float, Array]:

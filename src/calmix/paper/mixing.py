@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calmix import run_folder
+from calmix.paper.study import NotRunError
 from calmix.predictions import load_predictions, pool
 from calmix.run_folder import Run
 
@@ -12,6 +13,8 @@ Array = npt.NDArray[np.float64]
 
 def mixed_share(run: Run) -> Array:
     """The share of epochs in which each member mixed each class, (members, classes)."""
+    if not run.mixed.exists():
+        raise NotRunError(f"the record {run.mixed} of whom CAMixup mixed")
     mixed: Array = np.array(run_folder.read_json(run.mixed), dtype=np.float64)
     return np.asarray(mixed.mean(axis=0))
 

@@ -29,7 +29,7 @@ class Table:
     def rich(self) -> rich.table.Table:
         table = rich.table.Table(title=self.caption, title_justify="left")
         for place, name in enumerate(self.columns):
-            table.add_column(name, justify="right" if place else "left")
+            table.add_column(name, justify="right" if place else "left", no_wrap=True)
         for row in self.rows:
             table.add_row(*row)
         return table
