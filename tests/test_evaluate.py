@@ -27,7 +27,7 @@ def test_every_metric_of_the_pool_with_its_interval(run, summary):
     held = load_predictions(run.predictions("test"))
     assert held.logits.shape == (2, 50, 10)
     for name, metric in METRICS.items():
-        assert summary["clean"]["pool"][name] == metric(pool(held.logits), held.labels)
+        assert summary["clean"]["pool"][name] == metric(pool(held.logits.double()), held.labels)
         low, high = summary["clean"]["pool"][f"{name}_interval"]
         assert low <= summary["clean"]["pool"][name] <= high
     for logits, member in zip(held.logits, summary["clean"]["members"], strict=True):

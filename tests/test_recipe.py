@@ -22,7 +22,9 @@ def test_the_name_depends_on_every_field():
     for field in dataclasses.fields(Recipe):
         value = getattr(base, field.name)
         other = words[field.name] if isinstance(value, str) else changed[type(value)](value)
-        extra = {"members": {"ensemble": "deep"}, "consistency": {"transform": "augmix"}}.get(field.name, {})
+        needs = {"members": {"ensemble": "deep"}, "consistency": {"transform": "augmix"}}
+        needs |= {"filterwise_dropout": {"network": "wide_resnet"}}
+        extra = needs.get(field.name, {})
         names.add(dataclasses.replace(base, **extra, **{field.name: other}).name)
     assert len(names) == len(dataclasses.fields(Recipe)) + 1
 
@@ -79,6 +81,8 @@ def test_bad_augmentations(text, message):
         ({"ensemble": "mc"}, "needs --dropout"),
         ({"members": 4}, "did you mean deep"),
         ({"consistency": 12.0}, "add augmix"),
+        ({"train_on_validation": True, "mixing": "camixup"}, "has not seen"),
+        ({"filterwise_dropout": True}, "for wide_resnet"),
         ({"batch_size": 10, "shards": 3}, "does not divide"),
     ],
 )

@@ -1,6 +1,6 @@
 """calmix: calibrated mixing. Ensembles mix models, Mixup mixes data; calmix keeps the two calibrated."""
 
-from calmix import augment, data, metrics, models, report
+from calmix import augment, data, ensembles, metrics, models, report
 from calmix.augment import (
     AugMix,
     CAMixup,
@@ -14,6 +14,7 @@ from calmix.augment import (
     jensen_shannon,
     smooth_labels,
 )
+from calmix.calibrate import fit_temperature
 from calmix.corruptions import CORRUPTIONS, EXTRA_CORRUPTIONS, corrupt
 from calmix.ensembles import BatchEnsemble, DeepEnsemble, MCDropout, parameter_groups
 from calmix.errors import InputError
@@ -39,6 +40,8 @@ __all__ = [
     "crop_flip",
     "cross_entropy",
     "data",
+    "ensembles",
+    "fit_temperature",
     "jensen_shannon",
     "load_predictions",
     "metrics",

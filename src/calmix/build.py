@@ -34,6 +34,8 @@ def load_splits(recipe: Recipe, root: Path | None) -> Splits:
     whole = data.load(recipe.dataset, root)
     rest, held_out = data.split(whole.train.labels, recipe.validation_size, seed=SPLIT_SEED)
     train, validation, test = whole.train.take(rest), whole.train.take(held_out), whole.test
+    if recipe.train_on_validation:
+        train = whole.train
     if recipe.train_size:
         if recipe.train_size > len(train):
             raise InputError(
@@ -68,6 +70,7 @@ def build_network(recipe: Recipe, shape: Sequence[int], num_classes: int) -> nn.
     if recipe.network == "small_resnet":
         return models.small_resnet(num_classes, width=recipe.width, **options)
     if recipe.network == "wide_resnet":
+        options["filterwise"] = recipe.filterwise_dropout
         return models.wide_resnet(recipe.depth, recipe.width, num_classes, **options)
     return models.resnet50(num_classes, **options)
 
@@ -108,9 +111,12 @@ def build_mixer(recipe: Recipe, splits: Splits) -> augment.Mixer:
         return augment.Unmixed(num_classes)
     pairs: dict[str, Any] = {"alpha": recipe.alpha}
     rule: Any = recipe.forgetting_rule
+    partner: Any = recipe.partner
     gap_of: Any = "pool" if recipe.ensemble == "mc" else recipe.gap_of
     if recipe.mixing == "forgetting":
-        return augment.ForgettingMixup(num_classes, len(splits.train), members, rule=rule, **pairs)
+        return augment.ForgettingMixup(
+            num_classes, len(splits.train), members, rule=rule, partner=partner, **pairs
+        )
     if recipe.mixing in ("camixup", "cutmix-camixup"):
         if recipe.by_group and splits.group_names is None:
             raise InputError(f"--by-group: {recipe.dataset} has no groups besides its classes")
@@ -120,19 +126,19 @@ def build_mixer(recipe: Recipe, splits: Splits) -> augment.Mixer:
             gap_of=gap_of,
             num_groups=len(splits.group_names) if recipe.by_group and splits.group_names else None,
             mix="cutmix" if recipe.mixing == "cutmix-camixup" else "mixup",
+            partner=partner,
             **pairs,
         )
     if recipe.mixing == "mixupmp":
         return augment.MixupMP(num_classes, members=members, **pairs)
     kind = {"mixup": augment.Mixup, "cutmix": augment.CutMix, "regmixup": augment.RegMixup}[recipe.mixing]
     if recipe.mixing == "mixup":
-        pairs |= {"partner": recipe.partner, "fold": recipe.fold}
+        pairs |= {"partner": partner, "fold": recipe.fold}
     return kind(num_classes, **pairs)
 
 
 class Augmentation:
-    """A training batch as the network sees it: crop and flip, then AugMix, then mixing, then softer
-    labels."""
+    """A training batch as the network sees it: crop and flip, AugMix, mixing, then softer labels."""
 
     def __init__(self, recipe: Recipe, mixer: augment.Mixer, member: int) -> None:
         self.recipe = recipe
@@ -142,19 +148,20 @@ class Augmentation:
         self.augmix = None if recipe.transform == "none" or clean else augmix
 
     def views(self, batch: data.Batch, generator: torch.Generator) -> list[augment.Batch]:
-        """One view of every image; with a consistency term the clean one and two AugMix views of the same
-        pairs."""
+        """One view of every image; for a consistency term the clean one and two of AugMix, mixed alike."""
         recipe = self.recipe
         images = batch.inputs
         if recipe.pad or recipe.flip:
             images = augment.crop_flip(images, pad=recipe.pad, flip=recipe.flip, generator=generator)
-        plan = self.mixer.plan(
-            batch.labels,
-            group=batch.groups if recipe.by_group else None,
-            index=batch.index,
-            generator=generator,
+        views = self._transform(images, generator)
+        leading = views[0].shape[: views[0].ndim - images.ndim]  # members that see images of their own
+        labels, index, groups = (
+            None if column is None else column.expand(*leading, -1)
+            for column in (batch.labels, batch.index, batch.groups if recipe.by_group else None)
         )
-        return [self._soften(plan(view)) for view in self._transform(images, generator)]
+        assert labels is not None
+        plan = self.mixer.plan(labels, group=groups, index=index, generator=generator)
+        return [self._soften(plan(view)) for view in views]
 
     def _transform(self, images: Tensor, generator: torch.Generator) -> list[Tensor]:
         recipe = self.recipe

@@ -35,6 +35,8 @@ class Recipe:
     """Training images used, drawn evenly over the classes; 0 means all that validation leaves."""
     validation_size: int = 2500
     """Images split off the training set, evenly over the classes, to decide who is mixed and to calibrate."""
+    train_on_validation: bool = False
+    """Train on the validation images too, as the paper did for methods that need none of their own."""
     test_size: int = 0
     """Test images used; 0 means all."""
     corruption_size: int = 0
@@ -50,6 +52,8 @@ class Recipe:
     """Channels of small_resnet's first stage, widening factor of wide_resnet, hidden units of mlp."""
     dropout: float = 0.0
     """Probability of dropping an activation, in every residual block or hidden layer."""
+    filterwise_dropout: bool = False
+    """Drop whole filters before every convolution of a wide_resnet instead of single activations."""
 
     ensemble: str = "single"
     """Ensemble: single, deep (independent networks), batch (BatchEnsemble), mc (MC-dropout)."""
@@ -150,6 +154,12 @@ class Recipe:
             raise InputError(
                 f"--ensemble single has one member, got --members {self.members}; did you mean deep?"
             )
+        if self.train_on_validation and "camixup" in self.mixing:
+            raise InputError(
+                f"--train-on-validation: {self.mixing} needs validation images that it has not seen"
+            )
+        if self.filterwise_dropout and self.network != "wide_resnet":
+            raise InputError(f"--filterwise-dropout is for wide_resnet, not for {self.network}")
         if self.consistency and self.transform != "augmix":
             raise InputError("--consistency compares AugMix views: add augmix to --augment")
         if self.batch_size % self.shards:

@@ -71,6 +71,7 @@ def test_one_member_has_one_temperature():
     )
     assert advice.pool == advice.member
     assert advice.ece_after_pool == advice.ece_after_member
+    assert "pooling" not in advice.text(Estimate(0.5, 0.4, 0.6))
 
 
 def test_camixup_counts_the_classes_its_rule_would_mix():

@@ -81,6 +81,15 @@ def test_the_order_of_members_does_not_matter():
     assert one.verdict == two.verdict
 
 
+def test_half_precision_is_widened_and_a_plain_matrix_refused():
+    predictions = signals(examples=300)
+    rounded = Predictions(predictions.logits.half(), predictions.labels.int())
+    widened = Predictions(rounded.logits.float(), predictions.labels)
+    assert quick(rounded).to_json() == quick(widened).to_json()
+    with pytest.raises(InputError, match=r"axes \(members, examples, classes\)"):
+        quick(Predictions(predictions.logits[0], predictions.labels))
+
+
 def test_the_same_call_gives_the_same_report():
     assert quick(signals(examples=300)).to_json() == quick(signals(examples=300)).to_json()
 

@@ -11,6 +11,7 @@ from torch import nn
 
 from calmix.ensembles import BatchEnsemble
 from calmix.ensembles.layers import RankOne
+from calmix.ensembles.members import TURN
 from calmix.ensembles.norm import MemberNorm
 from calmix.errors import InputError
 from calmix.models import mlp, resnet50, wide_resnet
@@ -74,9 +75,11 @@ def test_with_r_and_s_one_each_member_is_the_original(member_norm, training):
 def test_members_taken_out_agree_with_the_ensemble(member_norm):
     _, model = zoo(member_norm=member_norm)
     model.eval()
-    x = image(3, 4)
+    x = image(3, 40)
     folded, apart = model(x, per_member=True), torch.no_grad()(model)(x, per_member=True)
     torch.testing.assert_close(folded.detach(), apart, rtol=0, atol=1e-10)
+    assert TURN.member is None
+    assert not TURN.weights
     for k in range(3):
         alone = model.member(k)
         assert isinstance(alone, Zoo)
@@ -106,7 +109,7 @@ def test_a_shared_norm_sees_the_rows_of_all_members():
 
 def test_without_running_statistics_evaluation_normalises_all_members_together():
     model = BatchEnsemble(nn.BatchNorm1d(2, track_running_stats=False), members=3).eval()
-    x = torch.randn(3, 5, 2)
+    x = torch.randn(3, 40, 2)
     torch.testing.assert_close(torch.no_grad()(model)(x, per_member=True), model(x, per_member=True).detach())
 
 
@@ -347,16 +350,38 @@ def test_compiles():
 
 def test_a_compiled_part_inside_knows_whose_turn_it_is():
     model = compilable().eval()
-    want = model(image(6)).detach()
+    want = model(image(40)).detach()
     model.network = torch.compile(model.network, backend="eager")
-    torch.testing.assert_close(model(image(6)).detach(), want, rtol=0, atol=1e-10)
-    torch.testing.assert_close(torch.no_grad()(model)(image(6)), want, rtol=0, atol=1e-10)
+    torch.testing.assert_close(model(image(40)).detach(), want, rtol=0, atol=1e-10)
+    torch.testing.assert_close(torch.no_grad()(model)(image(40)), want, rtol=0, atol=1e-10)
+
+
+def test_members_pass_alone_where_that_is_the_same_and_cheaper():
+    net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    model = BatchEnsemble(net, members=3)
+    seen = []
+    model.network[0].register_forward_hook(lambda module, args, out: seen.append(len(args[0])))
+    x = torch.rand(32, 2)
+    model.eval()(x)
+    with torch.no_grad():
+        model(x)
+        model(x[:31])
+        model.train()(x)
+    assert seen == [96, 32, 32, 32, 93, 96]
+
+
+def test_a_failed_pass_leaves_no_turn_behind():
+    model = BatchEnsemble(nn.Sequential(nn.Linear(2, 3), nn.Linear(4, 3))).eval()
+    with pytest.raises(RuntimeError, match="shapes"), torch.no_grad():
+        model(torch.rand(40, 2))
+    assert TURN.member is None
+    assert not TURN.weights
 
 
 def test_threads_do_not_take_each_others_turn():
     _, model = zoo()
     model.eval()
-    inputs = [image(2) * (i + 1) for i in range(4)]
+    inputs = [image(40) * (i + 1) for i in range(4)]
     results = {}
 
     def work(i):

@@ -29,12 +29,15 @@ class TemperatureAdvice:
 
     def text(self, ece: Estimate) -> str:
         """What to do about an ECE of today."""
-        orders = (("after", self.pool, self.ece_after_pool), ("before", self.member, self.ece_after_member))
-        when, temperature, after = min(orders, key=lambda order: order[2].value)
+        pool, member = (self.pool, self.ece_after_pool), (self.member, self.ece_after_member)
+        when, (temperature, after) = "", pool
+        if pool != member:  # one member has a single temperature, and no pooling to come before or after
+            when = " before pooling" if member[1].value < after.value else " after pooling"
+            temperature, after = min(pool, member, key=lambda order: order[1].value)
         said = (
-            f"A temperature of {temperature:.3g} {when} pooling would bring the ECE from "
-            f"{100 * ece.value:.1f} % to {100 * after.value:.1f} % "
-            f"(interval {100 * after.low:.1f} to {100 * after.high:.1f}, cross-validated)."
+            f"A temperature of {temperature:.3g}{when} would bring the ECE from {100 * ece.value:.1f} % to "
+            f"{100 * after.value:.1f} % (interval {100 * after.low:.1f} to {100 * after.high:.1f}, "
+            "cross-validated)."
         )
         return said if after.high < ece.value else f"{said} That is no clear gain: leave it as it is."
 

@@ -17,6 +17,8 @@ from calmix.audit.groups import GroupGap, group_gaps
 from calmix.audit.remedy import CAMixupAdvice, TemperatureAdvice, advise_camixup, advise_temperature
 from calmix.audit.verdict import Evidence, Verdict, explain, judge
 from calmix.errors import InputError
+from calmix.metrics.checks import check_array
+from calmix.metrics.sample import floats, integers
 from calmix.predictions import Predictions, pool
 from calmix.progress import Listener, Silence, Step
 from calmix.seeds import generator
@@ -118,7 +120,8 @@ def audit(
     >>> audit(Predictions(sure[None] / 3, labels), resamples=100).verdict
     'under-confident'
     """
-    logits, labels = predictions.logits, predictions.labels
+    check_array("logits", predictions.logits, "members", "examples", "classes")
+    logits, labels = floats(predictions.logits), integers(predictions.labels)
     members, examples, classes = logits.shape
     if examples < 2:
         raise InputError("an audit needs at least two examples, and the predictions have one")

@@ -43,13 +43,15 @@ class CAMixup(nn.Module):
         gap_of: Literal["member", "pool"] = "member",
         num_groups: int | None = None,
         mix: Literal["mixup", "cutmix"] = "mixup",
+        *,
+        partner: Literal["permutation", "reversed"] = "permutation",
     ) -> None:
         super().__init__()
         if gap_of not in ("member", "pool"):
             raise InputError(f"gap_of = {gap_of!r}; give 'member' or 'pool'")
         if num_groups is not None and num_groups < 1:
             raise InputError(f"num_groups = {num_groups}; give the number of groups, or None for the classes")
-        self.mixing = Mixing(num_classes, alpha, members, mix=mix, fold=True)
+        self.mixing = Mixing(num_classes, alpha, members, mix=mix, partner=partner, fold=True)
         self.gap_of = gap_of
         self.num_groups = num_groups
         groups = num_classes if num_groups is None else num_groups

@@ -46,13 +46,14 @@ class ForgettingMixup(nn.Module):
         alpha: float = 1.0,
         *,
         rule: Literal["own", "pair"] = "own",
+        partner: Literal["permutation", "reversed"] = "permutation",
     ) -> None:
         super().__init__()
         if num_examples < 1:
             raise InputError(f"num_examples = {num_examples}; give the size of the training split")
         if rule not in ("own", "pair"):
             raise InputError(f"rule = {rule!r}; give 'own' or 'pair'")
-        self.mixing = Mixing(num_classes, alpha, members, fold=True)
+        self.mixing = Mixing(num_classes, alpha, members, partner=partner, fold=True)
         self.rule = rule
         self.register_buffer("counts", torch.zeros(members, num_examples, dtype=torch.int32))
         self.register_buffer("threshold", torch.zeros(members, 1, dtype=torch.int32))

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -70,7 +69,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _table(runs: list[Run]) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    table = Table(box=None, padding=(0, 2, 0, 0))
     for head in ("", "", "accuracy", "ECE", "gap of\nmembers", "gap of\npool"):
         table.add_column(head, no_wrap=True)
     table.add_column("verdict", min_width=len("under-confidence"))

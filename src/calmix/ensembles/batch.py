@@ -4,7 +4,6 @@ import copy
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from calmix.ensembles.layers import LAYERS, RankOne
 from calmix.ensembles.members import TURN, require_member, rows_of_members
@@ -12,9 +11,9 @@ from calmix.ensembles.norm import BATCH_NORMS, MemberNorm, SynchronisedNorm
 from calmix.ensembles.swap import swap_modules
 from calmix.errors import InputError
 
+ROW_STATISTICS = (*BATCH_NORMS, SynchronisedNorm, nn.SyncBatchNorm)
 NORMS = (
-    *BATCH_NORMS,
-    SynchronisedNorm,
+    *ROW_STATISTICS,
     *(nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d),
     *(nn.GroupNorm, nn.LayerNorm, nn.RMSNorm),
 )
@@ -80,7 +79,7 @@ class BatchEnsemble(nn.Module):
                     else (part.in_channels, part.out_channels)
                 )
                 return RankOne(copy.deepcopy(part), draw(outputs, part.weight), draw(inputs, part.weight))
-            if member_norm and isinstance(part, (*BATCH_NORMS, SynchronisedNorm)):
+            if member_norm and isinstance(part, ROW_STATISTICS):
                 return MemberNorm([copy.deepcopy(part) for _ in range(members)])
             return None
 
@@ -91,31 +90,34 @@ class BatchEnsemble(nn.Module):
 
     def forward(self, x: Tensor, *, per_member: bool = False) -> Tensor:
         rows = rows_of_members(x, self.members, per_member=per_member)
-        if self._members_may_part():
-            return torch.stack([self._alone(own, k) for k, own in enumerate(rows)])
-        return self._folded(rows)
+        return self._apart(rows) if self._may_part(rows) else self._folded(rows)
 
     def _folded(self, rows: Tensor) -> Tensor:
         out = self._rows_kept(rows.flatten(0, 1))
         return out.reshape(*rows.shape[:2], *out.shape[1:])
 
-    def _members_may_part(self) -> bool:
-        """Without gradients or batch statistics, one member after the other is the same, and faster."""
+    def _may_part(self, rows: Tensor) -> bool:
+        """Without gradients and batch statistics, members one by one are the same, faster from 32 rows."""
         return not (
-            torch.is_grad_enabled()
+            rows.shape[1] < 32
+            or torch.is_grad_enabled()
             or torch.compiler.is_compiling()
             or any(
-                isinstance(part, _BatchNorm) and (part.training or part.running_mean is None)
+                isinstance(part, ROW_STATISTICS) and (part.training or part.running_mean is None)
                 for part in self.network.modules()
             )
         )
 
-    def _alone(self, rows: Tensor, k: int) -> Tensor:
-        TURN.member = k
+    def _apart(self, rows: Tensor) -> Tensor:
         try:
-            return self._rows_kept(rows)
+            outputs = []
+            for k, own in enumerate(rows):
+                TURN.member = k
+                outputs.append(self._rows_kept(own))
+            return torch.stack(outputs)
         finally:
             TURN.member = None
+            TURN.weights.clear()
 
     def _rows_kept(self, rows: Tensor) -> Tensor:
         out = self.network(rows)

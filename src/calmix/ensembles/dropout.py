@@ -1,11 +1,13 @@
 """MC-dropout (Gal & Ghahramani, 2016): one network, sampled by leaving its dropout on."""
 
 import copy
+import functools
 import threading
 
 import torch
 from torch import Tensor, nn
 
+from calmix.ensembles.graphs import outside_graphs
 from calmix.ensembles.members import require_member, rows_of_members
 from calmix.ensembles.swap import swap_modules
 from calmix.errors import InputError
@@ -26,7 +28,7 @@ class Draws(threading.local):
         self.keys: list[tuple[int, str, int]] = []
         self.place = 0
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @outside_graphs
     def mask(self, like: Tensor, keep: float) -> Tensor:
         """1 / keep with probability `keep`, otherwise 0."""
         if not self.keys:
@@ -110,7 +112,7 @@ class MCDropout(nn.Module):
         self.seed = seed
         self.steps = 0
 
-    @torch.compiler.disable(recursive=False)  # type: ignore[untyped-decorator, no-untyped-call]
+    @functools.partial(outside_graphs, recursive=False)
     def forward(self, x: Tensor, *, per_member: bool = False) -> Tensor:
         rows = rows_of_members(x, self.members, per_member=per_member)
         if self.training:

@@ -10,11 +10,13 @@ from calmix.errors import InputError
 class Turn(threading.local):
     """Whose rows pass through a BatchEnsemble in this thread: one member's alone, or (None) those of all.
 
-    It is set on the instance, not the class, because torch.compile watches the former only.
+    Set on the instance, not the class, because torch.compile watches the former only. `weights` are those
+    that layers have formed for the members who follow.
     """
 
     def __init__(self) -> None:
         self.member: int | None = None
+        self.weights: dict[nn.Module, tuple[Tensor, ...]] = {}
 
 
 TURN = Turn()

@@ -42,14 +42,14 @@ def _less(value: float) -> float:
 COLUMNS = (
     Column("Acc %", "test accuracy", lambda r: _percent(r.clean("accuracy")), _less, "accuracy"),
     Column("ECE %", "expected calibration error", lambda r: _percent(r.clean("ece")), abs, "ece"),
+    Column("cAcc %", "accuracy on the corrupted test sets", lambda r: r.other("cA"), _less, "ca"),
+    Column("cECE %", "ECE on the corrupted test sets", lambda r: r.other("cECE"), abs, "cece"),
     Column("DCE %", "debiased calibration error", lambda r: _percent(r.clean("dce"))),
     Column("NLL", "negative log-likelihood", lambda r: r.clean("nll"), digits=3),
     Column("gap", "accuracy - confidence, above 0 under-confident", lambda r: _percent(r.clean("gap"))),
     Column("members' ECE %", "mean of the members alone", lambda r: _percent(r.members("ece"))),
     Column("members' gap", "mean of the members alone", lambda r: _percent(r.members("gap"))),
     Column("ECE % with T", "with a temperature", lambda r: _percent(r.other("temperature", "ece"))),
-    Column("cAcc %", "accuracy on the corrupted test sets", lambda r: r.other("cA"), _less, "ca"),
-    Column("cECE %", "ECE on the corrupted test sets", lambda r: r.other("cECE"), abs, "cece"),
 )
 
 
