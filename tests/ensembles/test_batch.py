@@ -162,7 +162,11 @@ def test_the_original_is_left_alone_and_its_weights_are_kept():
     kept = dict(BatchEnsemble(net).named_parameters())
     assert torch.equal(kept["network.twice.layer.weight"], net.twice.weight)
     assert torch.equal(kept["network.head.bias"], net.head.bias.expand(4, -1))
-    assert not BatchEnsemble(net.eval()).training
+    net.stem.eval()
+    model = BatchEnsemble(net, member_norm=True)
+    assert model.training
+    assert not model.network.stem[1].norms[2].training
+    assert model.network.head.training
 
 
 def test_frozen_weights_stay_frozen():

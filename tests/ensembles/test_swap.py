@@ -33,6 +33,8 @@ def test_nested_shared_and_root():
     assert isinstance(net[2], nn.GELU)
     assert net[2] is not net[0]
     assert isinstance(swap_modules(nn.ReLU(), relu_to_gelu), nn.GELU)
+    assert net[0].training
+    assert not swap_modules(nn.Sequential(nn.ReLU().eval()), relu_to_gelu)[0].training
 
 
 def test_what_was_swapped_out_fails_when_it_is_called():

@@ -83,8 +83,8 @@ class BatchEnsemble(nn.Module):
                 return MemberNorm([copy.deepcopy(part) for _ in range(members)])
             return None
 
-        self.network = swap_modules(copy.deepcopy(module), convert).train(module.training)
-        self.train(module.training)
+        self.network = swap_modules(copy.deepcopy(module), convert)
+        self.training = module.training
         if example is not None:
             self._compare(module, example)
 
@@ -97,7 +97,7 @@ class BatchEnsemble(nn.Module):
         return out.reshape(*rows.shape[:2], *out.shape[1:])
 
     def _may_part(self, rows: Tensor) -> bool:
-        """Without gradients and batch statistics, members one by one are the same, faster from 32 rows."""
+        """Without gradients and batch statistics, one by one is the same, and from 32 rows up faster."""
         return not (
             rows.shape[1] < 32
             or torch.is_grad_enabled()

@@ -101,7 +101,7 @@ class MCDropout(nn.Module):
             return SampledDropout(copy.deepcopy(part)) if isinstance(part, DROPOUTS) else None
 
         self.network = swap_modules(copy.deepcopy(module), swap)
-        self.train(module.training)
+        self.training = module.training
 
     @property
     def members(self) -> int:

@@ -114,6 +114,6 @@ def synchronise(model: Model) -> Model:
             return None
         new = SynchronisedNorm(old.num_features, old.eps, old.momentum, old.affine, old.track_running_stats)
         new._parameters, new._buffers = old._parameters, old._buffers
-        return new.train(old.training)
+        return new
 
     return cast(Model, swap_modules(model, swap))

@@ -8,9 +8,9 @@ from torch import nn
 def swap_modules(root: nn.Module, swap: Callable[[nn.Module], nn.Module | None]) -> nn.Module:
     """`root`, changed in place: each part for which `swap` has another is exchanged for it, itself included.
 
-    A part that is used in several places is swapped once and stays shared. What was swapped out is emptied:
-    a reference to it outside the tree of modules (in a plain list, say) fails when it is called, where it
-    would otherwise go on computing something else.
+    A part that is used in several places is swapped once and stays shared; parts in evaluation stay in it.
+    What was swapped out is emptied: a reference to it outside the tree of modules (in a plain list, say)
+    fails when it is called, where it would otherwise go on computing something else.
 
     >>> swap_modules(nn.Sequential(nn.ReLU()), lambda m: nn.GELU() if isinstance(m, nn.ReLU) else None)
     Sequential(
@@ -23,6 +23,7 @@ def swap_modules(root: nn.Module, swap: Callable[[nn.Module], nn.Module | None])
         if module not in done:
             other = swap(module)
             done[module] = module if other is None else other
+            done[module].training = module.training
             if other is None:
                 for name, child in list(module._modules.items()):
                     if child is not None:
