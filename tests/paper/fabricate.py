@@ -26,7 +26,7 @@ def predictions(accuracy, confidence, *, members=2, size=2000, classes=4):
 
 @functools.cache
 def judged(accuracy, confidence, size):
-    return judge(predictions(accuracy, confidence, size=size), intervals=False)
+    return judge(predictions(accuracy, confidence, size=size), resamples=2)
 
 
 def fabricate(

@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from calmix import InputError, data, run_folder
+from calmix import InputError, evaluate, run_folder
 from calmix.cli import main
-from calmix.paper import estimate
 from calmix.paper.items import ITEMS, chosen
 from calmix.paper.methods import method
 from calmix.paper.reproduce import carry_out, make_plan, state
@@ -33,6 +32,12 @@ def alone(folder):
     with open(folder.parent / "paper.lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Intervals of 75 corrupted sets for each of 27 runs would take most of the time, and are not shown."""
+    monkeypatch.setattr(evaluate, "FEWER_RESAMPLES", 2)
 
 
 def calmix(*arguments):
@@ -69,6 +74,17 @@ def test_item(runs, tmp_path, capsys, item):
         assert drawn.startswith("<?xml")
         assert drawn.endswith("</svg>\n")
     assert len(list((tmp_path / "docs" / "figures").iterdir())) == len(figures)
+
+
+def test_everything_on_one_page(runs, tmp_path, monkeypatch):
+    monkeypatch.setenv("CALMIX_DATA", str(tmp_path / "nothing"))
+    with alone(runs):
+        assert reproduce(runs, "all", render=tmp_path / "page.md") == 0
+    text = (tmp_path / "page.md").read_text()
+    assert re.findall(r"^## ([\w-]+):", text, re.M) == [item.name for item in ITEMS]
+    claims = re.findall(r"^\| (\d+)\. .* \| (.*?) \| ", text, re.M)
+    assert [int(number) for number, _ in claims] == list(range(1, 19))
+    assert [int(number) for number, verdict in claims if verdict == "not run"] == [18]
 
 
 def test_nothing_is_trained_or_evaluated_twice(runs):
@@ -125,7 +141,7 @@ def test_a_dry_run_lists_and_trains_nothing(tmp_path, capsys):
         "clusters-deep-none": "missing",
         "clusters-deep-mixup": "missing",
     }
-    assert any("all, in 1 processes" in line for line in lines)
+    assert any("all, shared runs once" in line for line in lines)
     assert len(list(tmp_path.glob("*/model.safetensors"))) == 1
 
 
@@ -170,17 +186,6 @@ def test_an_ensemble_is_put_together_when_all_its_members_are_trained(tmp_path):
         (mixup, 1),
     }
     assert hands.seen[-1] == Task(plain)
-
-
-def test_an_estimate_grows_with_the_work():
-    whole = data.load("digits")
-    recipe = method("digits", "deep", scale="smoke")
-    per_image = estimate.per_image(recipe, whole)
-    assert 0 < per_image < 1
-    # 2 members x (2 epochs x (120 + 60 / 3) + (100 + 15 x 5 x 50) / 3) images
-    assert estimate.seconds(recipe, 1.0, whole, 15) == pytest.approx(2 * (2 * 140 + 3850 / 3))
-    mc = method("digits", "mc", scale="smoke")
-    assert estimate.seconds(mc, 1.0, whole, 0) == pytest.approx(2 * (120 + 60) + 100)
 
 
 def test_seeds_are_counted_from_one(tmp_path):

@@ -8,14 +8,12 @@ from typing import Annotated, Literal
 import tyro
 from rich.console import Console
 
-from calmix import data
 from calmix.errors import InputError
 from calmix.launch import Machine
-from calmix.paper import estimate
+from calmix.paper.estimate import forecast
 from calmix.paper.items import chosen
-from calmix.paper.reproduce import Plan, carry_out, make_plan, state
+from calmix.paper.reproduce import carry_out, make_plan
 from calmix.paper.results import show, write
-from calmix.paper.tables import Table
 from calmix.paper.tasks import Hands, OneByOne, Place
 from calmix.paper.workers import Workers
 from calmix.progress import Display, Listener
@@ -66,7 +64,9 @@ class Reproduce:
     render: Path | None = None
     """Folder or .md file to write the results to; by default OUT/results.md."""
     dry_run: bool = False
-    """Only list the runs, what exists of them, and how long the rest would take."""
+    """Only list the runs, what exists of them, and how long the rest would take, one after the other."""
+    tflops: float | None = None
+    """With --dry-run: estimate for a machine of so many sustained TFLOP/s instead of timing this one."""
 
 
 def main(arguments: list[str]) -> int:
@@ -74,12 +74,18 @@ def main(arguments: list[str]) -> int:
     if wish.jobs < 1:
         raise InputError(f"--jobs must be at least 1, got {wish.jobs}")
     plan = make_plan(
-        chosen(wish.items), dataset=wish.dataset, scale=wish.scale, seeds=wish.seeds, root=wish.data_root
+        chosen(wish.items),
+        dataset=wish.dataset,
+        scale=wish.scale,
+        seeds=wish.seeds,
+        root=wish.data_root,
+        absent=wish.dry_run,
     )
     console = Console()
     console.width = max(console.width, WIDE)
     if wish.dry_run:
-        console.print(forecast(plan, wish).rich())
+        for table in forecast(plan, wish.out, wish.data_root, tflops=wish.tflops):
+            console.print(table.rich())
         return 0
     with Display() as display:
         failed = carry_out(plan, wish.out, hands(wish, display), display)
@@ -103,26 +109,3 @@ def hands(wish: Reproduce, listener: Listener) -> Hands:
 
         return Cluster(place, listener, address=wish.address, cpus=wish.cpus, gpus=wish.gpus, pull=wish.pull)
     return Workers(place, listener, jobs=wish.jobs) if wish.jobs > 1 else OneByOne(place, listener)
-
-
-def forecast(plan: Plan, wish: Reproduce) -> Table:
-    """The runs of a plan, how far each is, and an estimate of what is left."""
-    sets = {name: data.load(name, wish.data_root) for name in {recipe.dataset for recipe in plan.runs}}
-    measured: dict[tuple[object, ...], float] = {}
-    rows: list[tuple[str, ...]] = []
-    total = 0.0
-    for recipe, corruptions in plan.runs.items():
-        found, left = state(recipe, corruptions, wish.out)
-        cost = 0.0
-        if found != "finished":
-            whole = sets[recipe.dataset]
-            kind = estimate.kind(recipe)
-            if kind not in measured:
-                measured[kind] = estimate.per_image(recipe, whole)
-            cost = left * estimate.seconds(recipe, measured[kind], whole, len(corruptions))
-        total += cost
-        rows.append((recipe.name, found, f"{cost / 60:.1f}" if cost else ""))
-    rows.append(("all", "", f"{total / 60:.1f}"))
-    rows.append((f"all, in {wish.jobs} processes", "", f"{total / 60 / wish.jobs:.1f}"))
-    caption = "An estimate from a few training steps of each kind on one thread of this machine"
-    return Table(caption, ("run", "state", "minutes left"), tuple(rows))

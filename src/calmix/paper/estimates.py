@@ -127,10 +127,10 @@ def clean_draws(result: Result) -> Drawn:
     """Numbers of the test set, in per cent."""
     held = predictions(result, "test")
     counts = resamples(len(held.labels))
-    pooled = pool(held.logits)
+    pooled = pool(held.logits.double())
     scaled = at_temperature(pooled, result.summary["temperature"]["temperature"])
     member_ece, member_gap = (
-        _mean([measure(logits.softmax(-1), held.labels, counts) for logits in held.logits])
+        _mean([measure(member.softmax(-1), held.labels, counts) for member in held.logits.double()])
         for measure in (ece_draws, gap_draws)
     )
     return {
@@ -151,7 +151,7 @@ def corrupted_draws(result: Result) -> Drawn:
         for severity in SEVERITIES:
             held = predictions(result, f"{name}-{severity}")
             counts = resamples(len(held.labels))
-            pooled = pool(held.logits)
+            pooled = pool(held.logits.double())
             found["accuracy"].append(accuracy_draws(pooled, held.labels, counts))
             found["ece"].append(ece_draws(pooled, held.labels, counts))
             scaled = at_temperature(pooled, temperature)

@@ -40,16 +40,23 @@ class Plan:
 
 
 def make_plan(
-    items: Sequence[Item], *, dataset: str, scale: str, seeds: int, root: Path | None = None
+    items: Sequence[Item],
+    *,
+    dataset: str,
+    scale: str,
+    seeds: int,
+    root: Path | None = None,
+    absent: bool = False,
 ) -> Plan:
-    """Which runs the items need. A missing data set is an error, a missing image folder skips its item."""
+    """Which runs the items need. A missing data set is an error, a missing image folder skips its item; with
+    `absent` neither need be here."""
     if seeds < 1:
         raise InputError(f"--seeds must be at least 1, got {seeds}")
     runs: dict[Recipe, tuple[str, ...]] = {}
     skipped = {}
     for item in items:
         entry = look_up(item.dataset or dataset, root)
-        if entry.state != "present":
+        if entry.state != "present" and not absent:
             why = f"{entry.name} is {entry.state}: {entry.problem or entry.remedy}; see `calmix data`"
             if item.dataset != FOLDER:
                 raise InputError(why)

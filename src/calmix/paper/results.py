@@ -12,7 +12,7 @@ from rich.console import Console
 
 from calmix import files
 from calmix.paper.claims import Judged, claims_table
-from calmix.paper.items import Item, rendered
+from calmix.paper.items import ITEMS, Item, rendered
 from calmix.paper.methods import ENSEMBLES
 from calmix.paper.quantities import SECONDS
 from calmix.paper.reproduce import Plan
@@ -73,7 +73,8 @@ def write(plan: Plan, out: Path, target: Path, *, command: str, failed: dict[str
                 file.write(compact_svg(figure))
             written.append(path)
             lines += [f"![{caption}](figures/{path.name})", "", f"*{caption}.*", ""]
-    lines += _claims(plan, out)
+    if plan.items == ITEMS:
+        lines += _claims(plan, out)
     lines += [f"- failed: {name}: {why}" for name, why in failed.items()]
     with files.replacing(target) as file:
         file.write(("\n".join(lines).rstrip() + "\n").encode())
