@@ -74,11 +74,12 @@ class RankOne(nn.Module):
         return torch.cat([self._plain(*share) for share in shares])
 
     def _alone(self, x: Tensor, k: int, output_size: list[int] | None) -> Tensor:
-        r, s, bias = self.r[k, None], self.s[k, None], None if self.bias is None else self.bias[k]
+        bias = None if self.bias is None else self.bias[k]
         if isinstance(self.layer, TRANSPOSED):
-            return self._scale(x, r, s, None if bias is None else bias[None], output_size)
+            own = None if bias is None else bias[None]
+            return self._scale(x, self.r[k, None], self.s[k, None], own, output_size)
         if self.layer.weight.numel() > FORMED_TOGETHER or torch.compiler.is_compiling():
-            return self._plain(x, self._weights(r, s)[0], bias)
+            return self._plain(x, self._weights(self.r[k, None], self.s[k, None])[0], bias)
         if self not in TURN.weights:
             TURN.weights[self] = self._weights(self.r, self.s).unbind()
         return self._plain(x, TURN.weights[self][k], bias)
