@@ -32,9 +32,9 @@ class Plan:
     dataset: str
     scale: str
     seeds: int
-    shards: int = 1
     runs: dict[Recipe, tuple[str, ...]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
+    shards: int = 1
 
     def of(self, item: Item) -> list[Recipe]:
         """The runs of an item."""
@@ -60,7 +60,7 @@ def make_plan(
     """
     if seeds < 1:
         raise InputError(f"--seeds must be at least 1, got {seeds}")
-    plan = Plan(tuple(items), dataset, scale, seeds, shards)
+    plan = Plan(tuple(items), dataset, scale, seeds, shards=shards)
     for item in items:
         entry = look_up(item.dataset or dataset, root)
         known = absent and (item.dataset != FOLDER or scale == "paper")
