@@ -77,7 +77,7 @@ def test_too_wide_an_interval_is_undecided(tmp_path):
         runs += [fabricate(tmp_path, "batch", "mixup", seed=seed, accuracy=0.81 + shift)]
     claim = claims_table(runs, "cifar10")[0]
     assert claim.verdict == UNDECIDED
-    assert "over 2 seeds" in claim.evidence
+    assert "over 2 seeds" in claim.lines[0]
     assert claim.parts[1].verdict == NOT_RUN
 
 

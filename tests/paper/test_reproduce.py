@@ -145,6 +145,13 @@ def test_a_dry_run_lists_and_trains_nothing(tmp_path, capsys):
     assert len(list(tmp_path.glob("*/model.safetensors"))) == 1
 
 
+def test_runs_that_many_devices_trained_are_found(tmp_path):
+    plan = make_plan(chosen(["toy"]), dataset="digits", scale="smoke", seeds=1, shards=2)
+    run = fabricate(tmp_path, "single", "mixup", dataset="clusters", scale="smoke", shards=2)
+    assert [state(recipe, (), tmp_path)[0] for recipe in plan.runs] == ["finished", "missing", "missing"]
+    assert run.recipe in plan.of(plan.items[0])
+
+
 def test_a_state_is_as_far_as_its_epochs(tmp_path):
     recipe = method("digits", "deep", scale="smoke")
     assert state(recipe, (), tmp_path) == ("missing", 1.0)

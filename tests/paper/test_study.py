@@ -27,5 +27,7 @@ def test_runs_of_different_regimes_are_not_compared(tmp_path):
 def test_what_is_not_evaluated_was_not_run(tmp_path):
     run = run_folder.create(method("cifar10", "batch", "mixup"), tmp_path)
     study = Study.of([run], "cifar10")
+    run.summary.write_text("{broken")
+    assert not Study.of([run], "cifar10").results
     with pytest.raises(NotRunError, match="BE with Mixup on cifar10"):
         study["batch", "mixup"]

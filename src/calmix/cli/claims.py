@@ -44,6 +44,5 @@ def main(arguments: list[str]) -> None:
     console.print(f"{study.dataset}: {study.regime or 'no evaluated run'}{others}")
     table = Table("", "claim", "verdict", "evidence")
     for claim in judged:
-        evidence = "\n".join(f"{part.of}: {part.evidence} ({part.verdict})" for part in claim.parts)
-        table.add_row(str(claim.number), claim.claim, claim.verdict, evidence)
+        table.add_row(str(claim.number), claim.claim, claim.verdict, "\n".join(claim.lines))
     console.print(table)

@@ -41,6 +41,9 @@ class Reproduce:
     """paper, laptop or smoke."""
     seeds: int = 1
     """Runs of each method, with seeds 0, 1, ..."""
+    shards: int = 1
+    """Pieces of a batch within which images are mixed: the number of devices that trained these runs with
+    `calmix train --devices`."""
     jobs: int = 2
     """Processes of this machine that train at once, one thread each."""
     on: Literal["here", "ray"] = "here"
@@ -78,6 +81,7 @@ def main(arguments: list[str]) -> int:
         dataset=wish.dataset,
         scale=wish.scale,
         seeds=wish.seeds,
+        shards=wish.shards,
         root=wish.data_root,
         absent=wish.dry_run,
     )

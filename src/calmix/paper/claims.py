@@ -55,12 +55,13 @@ class Judged:
     parts: tuple[Part, ...]
 
     @property
-    def evidence(self) -> str:
-        return "; ".join(f"{part.of}: {part.evidence} ({part.verdict})" for part in self.parts)
+    def lines(self) -> list[str]:
+        """The evidence, a line for each comparison."""
+        return [f"{part.of}: {part.evidence} ({part.verdict})" for part in self.parts]
 
     def record(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return dataclasses.asdict(self) | {"evidence": self.evidence}
+        return dataclasses.asdict(self) | {"evidence": "; ".join(self.lines)}
 
 
 def claims_table(runs: Iterable[Run], dataset: str | None = None) -> list[Judged]:

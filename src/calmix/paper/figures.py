@@ -85,7 +85,7 @@ def reliability(study: Study, panels: Sequence[tuple[str, Sequence[Method]]]) ->
                     _reliability(top, bottom, results, method[1])
             top.axhline(0, color="#333333", linewidth=1)
             top.set_title(name, loc="left")
-            top.legend(loc="lower right", fontsize=8)
+            bottom.legend(*top.get_legend_handles_labels(), loc="upper left", fontsize=8)
             bottom.set_xlabel("confidence")
             bottom.set_xlim(0, 1)
         axes[1, 0].set_ylim(bottom=0)
@@ -254,7 +254,7 @@ def toy(study: Study, methods: Sequence[Method]) -> Figure:
                     cmap="cividis",
                     interpolation="bilinear",
                 )
-                panel.scatter(x[::5], y[::5], s=1.5, c="white", alpha=0.5, linewidths=0)
+                panel.scatter(x[::5], y[::5], s=1.5, c=BLACK, alpha=0.6, linewidths=0)
         for panel in axes:
             panel.set(xlim=(-REACH, REACH), ylim=(-REACH, REACH), xticks=[], yticks=[], aspect="equal")
             panel.grid(visible=False)

@@ -181,7 +181,7 @@ def _beyond(study: Study) -> Rendered:
 ITEMS = (
     Item(
         "pathology",
-        "Mixup makes ensembles more accurate and less calibrated",
+        "Ensembles with and without Mixup",
         "Error and ECE of BatchEnsemble (BE), MC-dropout (MC) and deep ensembles (DE) with and without "
         "Mixup, beside their members alone.",
         cross(THREE, ("none", "mixup")),
@@ -189,28 +189,28 @@ ITEMS = (
     ),
     Item(
         "reliability",
-        "Mixup makes a single network a little, and an ensemble far too little confident",
+        "Accuracy and confidence, one network and BE",
         "Accuracy minus confidence against confidence, in 15 bins; above 0 is under-confident.",
         (*cross(("single",), ("none", "mixup")), *cross(("batch",), MIXED)),
         _reliability,
     ),
     Item(
         "label-smoothing",
-        "Label smoothing does the same",
+        "Ensembles and label smoothing",
         "ECE and error against the smoothing coefficient.",
         cross(THREE, SMOOTHINGS),
         _label_smoothing,
     ),
     Item(
         "mixup-counts",
-        "CAMixup mixes the hard classes",
+        "Which classes CAMixup mixes",
         "In how many epochs CAMixup was on for each class and member, beside the class's test accuracy.",
         (("batch", "camixup"),),
         _mixup_counts,
     ),
     Item(
         "camixup",
-        "CAMixup keeps the accuracy and mends the calibration",
+        "CAMixup against Mixup and none",
         "Accuracy and ECE, clean and over all corruptions (cA, cECE).",
         cross(THREE, MIXED),
         _camixup,
@@ -283,7 +283,7 @@ ITEMS = (
     ),
     Item(
         "beyond",
-        "Beyond the paper: what else mends it",
+        "Beyond the paper: nine ways to train, before and after a temperature",
         "CAMixup by member and by pool, RegMixup, MixupMP, CutMix and label smoothing, before and after one "
         "temperature for the pool, with the time each takes to train, its members one after the other.",
         cross(("deep", "batch"), BEYOND),

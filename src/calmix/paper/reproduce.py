@@ -4,7 +4,7 @@ folders."""
 import contextlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -32,11 +32,16 @@ class Plan:
     dataset: str
     scale: str
     seeds: int
-    runs: dict[Recipe, tuple[str, ...]]
+    runs: dict[Recipe, tuple[str, ...]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
+    shards: int = 1
 
     def of(self, item: Item) -> list[Recipe]:
-        return [] if item.name in self.skipped else item.recipes(self.dataset, self.scale, self.seeds)
+        """The runs of an item."""
+        if item.name in self.skipped:
+            return []
+        recipes = item.recipes(self.dataset, self.scale, self.seeds)
+        return [replace(recipe, shards=self.shards) for recipe in recipes]
 
 
 def make_plan(
@@ -45,26 +50,28 @@ def make_plan(
     dataset: str,
     scale: str,
     seeds: int,
+    shards: int = 1,
     root: Path | None = None,
     absent: bool = False,
 ) -> Plan:
-    """Which runs the items need. A missing data set is an error, a missing image folder skips its item; with
-    `absent` neither need be here."""
+    """Which runs the items need. A missing data set is an error, a missing image folder skips its item.
+
+    With `absent`, for a forecast, the paper's data sets need not be here: ImageNet at paper scale alone.
+    """
     if seeds < 1:
         raise InputError(f"--seeds must be at least 1, got {seeds}")
-    runs: dict[Recipe, tuple[str, ...]] = {}
-    skipped = {}
+    plan = Plan(tuple(items), dataset, scale, seeds, shards=shards)
     for item in items:
         entry = look_up(item.dataset or dataset, root)
-        if entry.state != "present" and not absent:
+        known = absent and (item.dataset != FOLDER or scale == "paper")
+        if entry.state != "present" and not known:
             why = f"{entry.name} is {entry.state}: {entry.problem or entry.remedy}; see `calmix data`"
             if item.dataset != FOLDER:
                 raise InputError(why)
-            skipped[item.name] = why
-            continue
-        for recipe in item.recipes(dataset, scale, seeds):
-            runs[recipe] = CORRUPTIONS if item.corruptions else runs.get(recipe, ())
-    return Plan(tuple(items), dataset, scale, seeds, runs, skipped)
+            plan.skipped[item.name] = why
+        for recipe in plan.of(item):
+            plan.runs[recipe] = CORRUPTIONS if item.corruptions else plan.runs.get(recipe, ())
+    return plan
 
 
 def state(recipe: Recipe, corruptions: Iterable[str], out: Path) -> tuple[State, float]:

@@ -145,8 +145,8 @@ def _claims(plan: Plan, out: Path) -> list[str]:
 
 
 def claims_as_table(judged: Sequence[Judged]) -> Table:
-    rows = tuple((f"{c.number}. {c.claim}", c.verdict, c.evidence) for c in judged)
-    return Table("The paper's claims, judged on these runs", ("claim", "verdict", "evidence"), rows)
+    rows = tuple((f"{c.number}. {c.claim}", c.verdict, "<br>".join(c.lines)) for c in judged)
+    return Table("The paper's claims, judged on these runs", ("claim", "verdict", "evidence"), rows, words=3)
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,11 +1,13 @@
 """Many runs as one study: what a method measured, over its seeds."""
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from calmix import run_folder
+from calmix.errors import InputError
 from calmix.paper.methods import ENSEMBLES, regime, title
 from calmix.run_folder import Run
 
@@ -24,6 +26,15 @@ class Result:
     summary: Mapping[str, Any]
 
 
+def read_result(run: Run) -> Result | None:
+    """The result of a run; None where it is not evaluated, or its summary cannot be read."""
+    with contextlib.suppress(InputError):
+        summary = run_folder.read_json(run.summary)
+        if isinstance(summary, dict) and {"clean", "temperature"} <= summary.keys():
+            return Result(run, summary)
+    return None
+
+
 @dataclass(frozen=True, eq=False)
 class Study:
     """Evaluated runs of one data set in one regime; `left_out` counts those of its other regimes."""
@@ -36,14 +47,14 @@ class Study:
     @classmethod
     def of(cls, runs: Iterable[Run], dataset: str) -> "Study":
         """The study of the regime in which the data set has the most evaluated runs."""
-        held = [run for run in runs if run.recipe.dataset == dataset and run.summary.exists()]
-        regimes = Counter(regime(run.recipe) for run in held)
+        held = [result for run in runs if run.recipe.dataset == dataset and (result := read_result(run))]
+        regimes = Counter(regime(result.run.recipe) for result in held)
         chosen = regimes.most_common(1)[0][0] if regimes else ""
         results: dict[Method, tuple[Result, ...]] = {}
-        for run in sorted(held, key=lambda run: run.recipe.seed):
-            if regime(run.recipe) == chosen:
-                method = run.recipe.ensemble, run.recipe.augment
-                result = Result(run, run_folder.read_json(run.summary))
+        for result in sorted(held, key=lambda result: result.run.recipe.seed):
+            recipe = result.run.recipe
+            if regime(recipe) == chosen:
+                method = recipe.ensemble, recipe.augment
                 results[method] = (*results.get(method, ()), result)
         return cls(dataset, chosen, results, len(held) - regimes[chosen])
 

@@ -15,21 +15,22 @@ NOTHING = "-"
 
 @dataclass(frozen=True)
 class Table:
-    """A caption, the names of the columns, and rows of cells; the first column is set to the left."""
+    """A caption, the names of the columns, and rows of cells; the first `words` columns are no numbers."""
 
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    words: int = 1
 
     def markdown(self) -> str:
-        rule = ["---"] + ["---:"] * (len(self.columns) - 1)
+        rule = ["---"] * self.words + ["---:"] * (len(self.columns) - self.words)
         lines = ["| " + " | ".join(cells) + " |" for cells in (self.columns, rule, *self.rows)]
         return "\n".join([f"*{self.caption}*", "", *lines])
 
     def rich(self) -> rich.table.Table:
         table = rich.table.Table(title=self.caption, title_justify="left")
         for place, name in enumerate(self.columns):
-            table.add_column(name, justify="right" if place else "left", no_wrap=True)
+            table.add_column(name, justify="left" if place < self.words else "right", no_wrap=True)
         for row in self.rows:
             table.add_row(*row)
         return table
@@ -72,7 +73,7 @@ def mean_and_spread(values: Sequence[float], digits: str = ".2f") -> str:
 def beside(published: Published | None, values: Sequence[float], digits: str = ".2f") -> str:
     """The paper's number; with several seeds, whether it lies within two of their standard deviations.
 
-    >>> beside((1.8, 0.2), [1.5, 1.7, 1.6]), beside((6.4, None), [1.5, 1.7]), beside((6.4, None), [1.5])
+    >>> beside((1.8, 0.2), [1.5, 1.9, 1.7]), beside((6.4, None), [1.5, 1.7]), beside((6.4, None), [1.5])
     ('1.80 ± 0.20, inside', '6.40, outside', '6.40')
     """
     if published is None:
