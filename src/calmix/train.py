@@ -91,6 +91,9 @@ def train_stream(
             checkpoint.save(folder, parts | done)
         saved = time.monotonic()
 
+    if state is None:
+        save()  # where the disk is full, it is better known now than after the first epoch
+
     while done["epoch"] < recipe.epochs:
         epoch, clock = done["epoch"], time.monotonic()
         network.train()

@@ -1,5 +1,4 @@
-"""How figures look: one colour for each method everywhere, from the Okabe-Ito palette that colour-blind
-people can tell apart, and files in the format that their ending names."""
+"""How figures look: one colour for each method everywhere, and colour-blind people can tell them apart."""
 
 import contextlib
 import io
