@@ -8,7 +8,7 @@ types and severities, in per cent like the paper's.
 import json
 import statistics
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +22,7 @@ from calmix.predictions import Predictions, load_predictions, pool, save_predict
 from calmix.progress import Listener, Silence, Step
 from calmix.run_folder import Run
 
-METRICS: dict[str, Callable[..., float]] = {
-    "accuracy": metrics.accuracy,
-    "nll": metrics.nll,
-    "brier": metrics.brier,
-    "ece": metrics.ece,
-    "ace": metrics.ace,
-    "sce": metrics.sce,
-    "tace": metrics.tace,
-    "dce": metrics.dce,
-    "skce": metrics.skce,
-    "gap": metrics.gap,
-}
+METRICS = metrics.SCALARS
 SEVERITIES = range(1, 6)
 FEWER_RESAMPLES = 200  # behind the intervals of each of 75 corrupted sets
 CORRUPTION_SEED = 0  # like the official files, the corrupted test set is the same for every run

@@ -77,6 +77,8 @@ def train_stream(
         mixer.load_state_dict(state["mixer"])
         done = {key: state[key] for key in done}
     saved = time.monotonic()
+    # What other processes have observed since the epoch began is with them alone.
+    within_epochs = fabric.world_size == 1 or recipe.mixing != "forgetting"
 
     def save() -> None:
         nonlocal saved
@@ -109,7 +111,7 @@ def train_stream(
             done["loss"] += value
             done["step"] = step + 1
             listener.step(Step(name, epoch * steps + step, recipe.epochs * steps))
-            if time.monotonic() - saved > save_seconds:
+            if within_epochs and time.monotonic() - saved > save_seconds:
                 done["seconds"] += time.monotonic() - clock
                 clock = time.monotonic()
                 save()

@@ -23,7 +23,7 @@ def fabricate(
     count = len(classes) if classes else 10
     predictions = _predictions(SHARPNESS.get(augment, 1.0), seed, count)
     save_predictions(run.predictions("test"), predictions.logits, predictions.labels)
-    clean = judge(predictions, intervals=False)
+    clean = judge(predictions, resamples=20)
     summary = {"name": recipe.name, "clean": clean}
     summary["temperature"] = {"temperature": 1.1, "ece": 0.4 * clean["pool"]["ece"]}
     if classes:

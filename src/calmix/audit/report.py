@@ -3,7 +3,7 @@
 import functools
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,16 +23,7 @@ from calmix.predictions import Predictions, pool
 from calmix.progress import Listener, Silence, Step
 from calmix.seeds import generator
 
-METRICS: dict[str, Callable[..., float]] = {
-    "accuracy": metrics.accuracy,
-    "nll": metrics.nll,
-    "brier": metrics.brier,
-    "ece": metrics.ece,
-    "ace": metrics.ace,
-    "sce": metrics.sce,
-    "tace": metrics.tace,
-    "dce": metrics.dce,
-}
+METRICS = {name: metric for name, metric in metrics.SCALARS.items() if name not in ("skce", "gap")}
 KERNEL_VALUES = 20_000_000  # probabilities that the kernel error looks at
 FEW = 200  # examples below which intervals are rough
 BLOCK = 1 << 22  # logits pooled at a time

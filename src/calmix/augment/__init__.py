@@ -13,15 +13,14 @@ goes with anything:
 from calmix.augment.augmix import AugMix
 from calmix.augment.camixup import CAMixup
 from calmix.augment.crop_flip import crop_flip
-from calmix.augment.everyone import CutMix, Everyone, Mixup, MixupMP, RegMixup
+from calmix.augment.everyone import CutMix, Everyone, Mixup, MixupMP, RegMixup, Unmixed
 from calmix.augment.forgetting import ForgettingMixup
 from calmix.augment.labels import one_hot, smooth_labels
 from calmix.augment.losses import cross_entropy, jensen_shannon
 from calmix.augment.mixing import Batch, Plan
-from calmix.augment.nobody import Unmixed
 from calmix.augment.resized_crop import random_resized_crop
 
-Mixer = Unmixed | Everyone | CAMixup | ForgettingMixup
+Mixer = Everyone | CAMixup | ForgettingMixup
 
 __all__ = [
     "AugMix",

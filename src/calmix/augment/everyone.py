@@ -108,3 +108,13 @@ def MixupMP(num_classes: int, alpha: float = 1.0, members: int = 4, *, weight: f
     torch.Size([4, 4, 5])
     """
     return Everyone(Mixing(num_classes, alpha, members, clean_too=True, mixed_weight=weight))
+
+
+def Unmixed(num_classes: int) -> Everyone:
+    """Mix nobody, in the form that every mixer gives, so that training without mixing is no special case.
+
+    >>> Unmixed(num_classes=3)(torch.rand(2, 5), torch.tensor([0, 2])).targets
+    tensor([[[1., 0., 0.],
+             [0., 0., 1.]]])
+    """
+    return Everyone(Mixing(num_classes, 1.0, members=1, partner="self"))

@@ -32,17 +32,17 @@ class Batch:
 class Mixing:
     """How the rows of a batch are paired and mixed; the same for every policy of who is mixed.
 
-    A partner is drawn from the batch, by a random permutation or by reversing it; the share of an example's
-    own image is lam ~ Beta(alpha, alpha), for every example and member, and `fold` takes max(lam, 1 - lam),
-    so that its own image dominates. `clean_too` puts the clean rows before the mixed ones, which then weigh
-    `mixed_weight`.
+    A partner comes from the batch, by a random permutation or by reversing it, or is oneself; the share of
+    an example's own image is lam ~ Beta(alpha, alpha), for every example and member, and `fold` takes
+    max(lam, 1 - lam), so that its own image dominates. `clean_too` puts the clean rows before the mixed
+    ones, which then weigh `mixed_weight`.
     """
 
     num_classes: int
     alpha: float
     members: int
     mix: Literal["mixup", "cutmix"] = "mixup"
-    partner: Literal["permutation", "reversed"] = "permutation"
+    partner: Literal["permutation", "reversed", "self"] = "permutation"
     fold: bool = False
     clean_too: bool = False
     mixed_weight: float = 1.0
@@ -56,8 +56,8 @@ class Mixing:
             raise InputError(f"members = {self.members}; give at least 1, which draws once for all members")
         if self.mix not in ("mixup", "cutmix"):
             raise InputError(f"mix = {self.mix!r}; give 'mixup' or 'cutmix'")
-        if self.partner not in ("permutation", "reversed"):
-            raise InputError(f"partner = {self.partner!r}; give 'permutation' or 'reversed'")
+        if self.partner not in ("permutation", "reversed", "self"):
+            raise InputError(f"partner = {self.partner!r}; give 'permutation', 'reversed' or 'self'")
         if not self.mixed_weight > 0:
             raise InputError(f"the mixed rows' weight is {self.mixed_weight}; give a positive number")
 
@@ -76,7 +76,8 @@ class Mixing:
         if self.partner == "permutation":
             partner = permutations(*shape, generator=generator)
         else:
-            partner = torch.arange(shape[1]).flip(0).expand(shape)
+            places = torch.arange(shape[1])
+            partner = (places.flip(0) if self.partner == "reversed" else places).expand(shape)
         share = beta(self.alpha, *shape, generator=generator)
         centre = uniform(*shape, 2, generator=generator) if self.mix == "cutmix" else None
         return Plan(

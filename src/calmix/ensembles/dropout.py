@@ -13,7 +13,7 @@ from calmix.ensembles.swap import swap_modules
 from calmix.errors import InputError
 from calmix.seeds import generator
 
-ROWS_AT_ONCE = 256
+ROWS_AT_ONCE = 64
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 
 
@@ -30,14 +30,14 @@ class Draws(threading.local):
 
     @outside_graphs
     def mask(self, like: Tensor, keep: float) -> Tensor:
-        """1 / keep with probability `keep`, otherwise 0."""
+        """1 with probability `keep`, otherwise 0."""
         if not self.keys:
             raise InputError("a sampled dropout layer was called outside of its MCDropout: call that instead")
         mask = torch.empty_like(like)
         for key, block in zip(self.keys, mask.chunk(len(self.keys)), strict=True):
             block.bernoulli_(keep, generator=generator(*key, self.place, device=like.device))
         self.place += 1
-        return mask.div_(keep)
+        return mask
 
 
 DRAWS = Draws()
@@ -57,7 +57,7 @@ class SampledDropout(nn.Module):
         elements = isinstance(self.plain, nn.Dropout)
         like = x.detach() if elements else x.new_empty(*x.shape[:2], *[1] * (x.ndim - 2))
         mask: Tensor = DRAWS.mask(like, keep)
-        return x * mask
+        return torch.addcmul(x.new_zeros(()), x, mask, value=1 / keep)  # x * mask / keep in one pass
 
 
 class MCDropout(nn.Module):
@@ -65,7 +65,7 @@ class MCDropout(nn.Module):
 
     In evaluation, dropout is on and all else, batch norm above all, as `eval()` has it; every call draws the
     same masks again, so the same input has the same output. In training every call draws new ones, in an
-    order fixed by `seed` or the last `reseed`. Samples pass together, as many as make up to 256 rows, so
+    order fixed by `seed` or the last `reseed`. Samples pass together, as many as make up to 64 rows, so
     memory is bounded and the result does not depend on how many they are.
 
     nn.Dropout, Dropout1d, Dropout2d and Dropout3d are exchanged; a module with none of them, or with a kind

@@ -74,11 +74,12 @@ class RankOne(nn.Module):
         return torch.cat([self._plain(*share) for share in shares])
 
     def _alone(self, x: Tensor, k: int, output_size: list[int] | None) -> Tensor:
-        r, s, bias = self.r[k, None], self.s[k, None], None if self.bias is None else self.bias[k]
+        bias = None if self.bias is None else self.bias[k]
         if isinstance(self.layer, TRANSPOSED):
-            return self._scale(x, r, s, None if bias is None else bias[None], output_size)
+            own = None if bias is None else bias[None]
+            return self._scale(x, self.r[k, None], self.s[k, None], own, output_size)
         if self.layer.weight.numel() > FORMED_TOGETHER or torch.compiler.is_compiling():
-            return self._plain(x, self._weights(r, s)[0], bias)
+            return self._plain(x, self._weights(self.r[k, None], self.s[k, None])[0], bias)
         if self not in TURN.weights:
             TURN.weights[self] = self._weights(self.r, self.s).unbind()
         return self._plain(x, TURN.weights[self][k], bias)
@@ -127,9 +128,9 @@ def forming_pays(x: Tensor, weight: Tensor, members: int) -> bool:
     """Whether forming beats scaling: a member has more than 4 activations a weight, and 65,536 on top.
 
     A rule by shape and never by the clock, so that results can be repeated. Forward and backward on one
-    thread with 4 x 32 images, forming took this share of the time of scaling (`python -m benchmarks
-    ensembles`): 3 -> 16 channels of 32 x 32 pixels 0.74, 16 -> 16 of 16 x 16 0.90, 64 -> 128 of 32 x 32 with
-    a 1 x 1 kernel 0.61, 128 -> 128 of 16 x 16 0.95; but 32 -> 32 of 8 x 8 1.04, 64 -> 64 of 4 x 4 1.25, 256
-    -> 256 of 8 x 8 1.11, 512 -> 512 of 4 x 4 1.35.
+    thread with 4 x 32 images (`python -m benchmarks ensembles`), forming took this share of the time of
+    scaling: 3 -> 16 channels of 32 x 32 pixels 0.7, 64 -> 128 of 32 x 32 with a 1 x 1 kernel 0.6, 16 -> 16 of
+    16 x 16 0.9 to 1.0, 128 -> 128 of 16 x 16 0.95; but 32 -> 32 of 8 x 8 1.1, 256 -> 256 of 8 x 8 1.1, 64 ->
+    64 of 4 x 4 1.3, 512 -> 512 of 4 x 4 1.4.
     """
     return x.numel() > members * (4 * weight.numel() + 2**16)

@@ -105,7 +105,7 @@ def synchronise(model: Model) -> Model:
 
     >>> synchronise(nn.Sequential(nn.BatchNorm1d(3)))
     Sequential(
-      (0): SynchronisedNorm(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
+      (0): SynchronisedNorm(3, eps=1e-05, ...)
     )
     """
 

@@ -12,7 +12,10 @@ from calmix.metrics.reliability import Reliability, class_gap, reliability
 from calmix.metrics.scores import accuracy, brier, gap, nll
 from calmix.metrics.streaming import Accumulator, Scores
 
+SCALARS = {f.__name__: f for f in (accuracy, nll, brier, ece, ace, sce, tace, dce, skce, gap)}
+
 __all__ = [
+    "SCALARS",
     "Accumulator",
     "Diversity",
     "Interval",
