@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from calmix import InputError
-from calmix.paper.estimate import KNOWN, Sizes, counted, forecast, images, sizes, timed
+from calmix.paper.forecast import KNOWN, Sizes, counted, forecast, images, sizes, timed
 from calmix.paper.items import chosen
 from calmix.paper.methods import method
 from calmix.paper.reproduce import make_plan
