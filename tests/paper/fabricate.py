@@ -63,6 +63,7 @@ def fabricate(
                 save_predictions(run.predictions(f"{name}-{severity}"), held.logits, held.labels)
     if mixed is not None:
         run_folder.write_json(run.mixed, mixed)
-    run.metrics.write_text(json.dumps({"epoch": 1, "seconds": 2.5}) + "\n")
+    line = {"member": 0, "epoch": 1, "accuracy": accuracy, "ece": 0.1, "gap_pool": 0.1, "seconds": 2.5}
+    run.metrics.write_text(json.dumps(line) + "\n")
     run_folder.write_json(run.summary, summary)
     return run

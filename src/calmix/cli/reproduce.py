@@ -10,7 +10,7 @@ from rich.console import Console
 
 from calmix.errors import InputError
 from calmix.launch import Machine
-from calmix.paper.estimate import forecast
+from calmix.paper.forecast import forecast
 from calmix.paper.items import chosen
 from calmix.paper.reproduce import carry_out, make_plan
 from calmix.paper.results import show, write

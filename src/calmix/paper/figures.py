@@ -60,7 +60,6 @@ def bars(
             panel.set_xticks(range(len(ensembles)), [ENSEMBLES[e] for e in ensembles])
             panel.set_xlim(-0.5, len(ensembles) - 0.5)
             panel.grid(axis="x", visible=False)
-            panel.set_ylim(bottom=0)
         handles: list[object] = [Patch(color=colour(a), label=title(a)) for a in augments]
         if members:
             handles += axes[0].plot(
@@ -136,7 +135,8 @@ def smoothing(study: Study, amounts: Sequence[float]) -> Figure:
             panel.set_xlabel("label smoothing")
             panel.set_xticks(amounts)
             panel.set_ylim(bottom=0)
-        axes[0].legend(loc="upper left")
+        handles, names = axes[0].get_legend_handles_labels()
+        made.legend(handles, names, loc="outside lower center", ncols=3)
     return made
 
 
@@ -179,7 +179,8 @@ def boxes(study: Study, ensembles: Sequence[str], augments: Sequence[str]) -> Fi
     quantities = (("error %", "accuracy"), ("ECE %", "ece"))
     width = WIDE / len(augments)
     with styled():
-        made = Figure(figsize=(1.2 + 3.0 * len(ensembles), 4.8), layout="constrained")
+        each = 1.4 + 0.6 * len(augments)
+        made = Figure(figsize=(1 + each * len(ensembles), 4.8), layout="constrained")
         grid = made.subplots(2, len(ensembles), squeeze=False, sharex=True, sharey="row")
         for row, (label, name) in enumerate(quantities):
             for column, ensemble in enumerate(ensembles):
@@ -198,7 +199,7 @@ def boxes(study: Study, ensembles: Sequence[str], augments: Sequence[str]) -> Fi
             grid[0, column].set_title(ENSEMBLES[ensemble], loc="left")
             grid[1, column].set_xlabel("severity")
         handles = [Patch(color=colour(a), label=title(a)) for a in augments]
-        made.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+        made.legend(handles=handles, loc="outside lower center", ncols=3)
     return made
 
 

@@ -305,10 +305,9 @@ def chosen(names: Sequence[str]) -> list[Item]:
 
 def rendered(item: Item, study: Study) -> Rendered | str:
     """The item, or why it cannot be shown."""
-    missing = [m for m in item.methods if m not in study.results]
-    if len(missing) == len(item.methods):
+    if not any(method in study.results for method in item.methods):
         return "not run"
     try:
         return item.render(study)
     except NotRunError as lacking:
-        return f"not run: {lacking}"
+        return f"not run: it needs {lacking}"

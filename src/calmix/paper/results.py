@@ -12,11 +12,11 @@ from rich.console import Console
 
 from calmix import files
 from calmix.paper.claims import Judged, claims_table
-from calmix.paper.items import ITEMS, Item, rendered
+from calmix.paper.items import ITEMS, Item, Rendered, rendered
 from calmix.paper.methods import ENSEMBLES
 from calmix.paper.quantities import SECONDS
 from calmix.paper.reproduce import Plan
-from calmix.paper.study import Study
+from calmix.paper.study import Study, read_result
 from calmix.paper.tables import Table
 from calmix.recipe import Recipe
 from calmix.report.style import styled
@@ -36,39 +36,41 @@ def study_of(plan: Plan, item: Item, out: Path) -> Study:
     return Study.of(runs, item.dataset or plan.dataset)
 
 
+def draw(plan: Plan, item: Item, out: Path) -> Rendered | str:
+    """An item's tables and figures, or why there are none."""
+    if item.name in plan.skipped:
+        return f"not run: {plan.skipped[item.name]}"
+    return rendered(item, study_of(plan, item, out))
+
+
 def show(plan: Plan, out: Path, console: Console) -> None:
     """Print every item's tables."""
     for item in plan.items:
         console.rule(f"{item.name}: {item.title}", align="left")
-        made = plan.skipped.get(item.name) or rendered(item, study_of(plan, item, out))
+        made = draw(plan, item, out)
         if isinstance(made, str):
-            console.print(made if made.startswith("not run") else f"not run: {made}", soft_wrap=True)
+            console.print(made, soft_wrap=True)
             continue
         for table in made.tables:
             console.print(table.rich())
 
 
 def write(plan: Plan, out: Path, target: Path, *, command: str, failed: dict[str, str]) -> list[Path]:
-    """Write `target` (Markdown) and its figures in `figures/` beside it; returns all files.
-
-    Everything is drawn before the first file is written.
-    """
-    target.parent.mkdir(parents=True, exist_ok=True)
+    """Write `target` (Markdown) and its figures in `figures/` beside it; returns all files."""
     folder = target.parent / "figures"
-    written = []
+    folder.mkdir(parents=True, exist_ok=True)
+    written = [target]
     lines = ["# Results", "", *_heading(plan, out, command), ""]
     for item in plan.items:
         lines += [f"## {item.name}: {item.title}", "", item.shows, ""]
-        study = study_of(plan, item, out)
-        made = plan.skipped.get(item.name) or rendered(item, study)
+        made = draw(plan, item, out)
         if isinstance(made, str):
-            lines += [made if made.startswith("not run") else f"not run: {made}", ""]
+            lines += [made, ""]
             continue
         lines += [line for table in made.tables for line in (table.markdown(), "")]
-        for place, (caption, figure) in enumerate(made.figures):
-            folder.mkdir(exist_ok=True)
-            letter = "abcdefgh"[place] if len(made.figures) > 1 else ""
-            path = folder / f"{item.dataset or plan.dataset}-{item.name}{letter}.svg"
+        for place, (caption, figure) in enumerate(made.figures, start=1):
+            number = f"-{place}" if len(made.figures) > 1 else ""
+            path = folder / f"{item.dataset or plan.dataset}-{item.name}{number}.svg"
             with files.replacing(path) as file:
                 file.write(compact_svg(figure))
             written.append(path)
@@ -78,7 +80,7 @@ def write(plan: Plan, out: Path, target: Path, *, command: str, failed: dict[str
     lines += [f"- failed: {name}: {why}" for name, why in failed.items()]
     with files.replacing(target) as file:
         file.write(("\n".join(lines).rstrip() + "\n").encode())
-    return [target, *written]
+    return written
 
 
 def compact_svg(figure: Figure) -> bytes:
@@ -99,16 +101,9 @@ def _heading(plan: Plan, out: Path, command: str) -> list[str]:
     for dataset in dict.fromkeys(recipe.dataset for recipe in recipes):
         held = [recipe for recipe in recipes if recipe.dataset == dataset]
         lines += ["", f"**{dataset}**, {plan.scale} scale, {_count(plan.seeds, 'seed')}: {_regime(held)}."]
-    seconds = [
-        SECONDS.of(result) or 0.0
-        for item in {item.dataset or plan.dataset: item for item in plan.items}.values()
-        for held in Study.of(
-            [Run(out / r.name, r) for r in recipes], item.dataset or plan.dataset
-        ).results.values()
-        for result in held
-    ]
-    if seconds:
-        lines += ["", f"{_count(len(seconds), 'run')}, {sum(seconds) / 3600:.1f} hours of training in all."]
+    results = [read_result(Run(out / recipe.name, recipe)) for recipe in recipes]
+    seconds = [SECONDS.of(result) or 0.0 for result in results if result]
+    lines += ["", f"{_count(len(seconds), 'run')}, {sum(seconds) / 3600:.1f} hours of training in all."]
     lines += [
         "",
         "± is the standard deviation over seeds; the paper's numbers, of its full size, are inside where "

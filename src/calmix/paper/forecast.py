@@ -58,7 +58,7 @@ def sizes(dataset: str, root: Path | None) -> Sizes:
 
 
 def forecast(plan: Plan, out: Path, root: Path | None, *, tflops: float | None = None) -> list[Table]:
-    """The runs of a plan, how far each is, and the hours that are left; then the same by item."""
+    """The runs of a plan, how far each is, and the time that is left; then the same by item."""
     if tflops is not None and tflops <= 0:
         raise InputError(f"--tflops must be above 0, got {tflops}")
     held = {name: sizes(name, root) for name in {recipe.dataset for recipe in plan.runs}}
@@ -81,13 +81,13 @@ def forecast(plan: Plan, out: Path, root: Path | None, *, tflops: float | None =
     lines.append(("all, shared runs once", _hours(sum(hours.values()))))
     machine = f"{tflops:g} TFLOP/s, by counted operations" if tflops else "one thread of this machine, timed"
     return [
-        Table("Runs", ("run", "state", "hours left"), tuple(rows)),
-        Table(f"An estimate: hours left on {machine}", ("item", "hours left"), tuple(lines)),
+        Table("Runs", ("run", "state", "left"), tuple(rows)),
+        Table(f"An estimate: what is left on {machine}", ("item", "left"), tuple(lines)),
     ]
 
 
 def _hours(number: float) -> str:
-    return f"{number:,.2f}" if number < 100 else f"{number:,.0f}"
+    return f"{60 * number:.1f} min" if number < 1 else f"{number:,.1f} h"
 
 
 def images(recipe: Recipe, size: Sizes, corruptions: int) -> tuple[float, float]:

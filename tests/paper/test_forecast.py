@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from calmix import InputError
-from calmix.paper.estimate import KNOWN, Sizes, counted, forecast, images, sizes, timed
+from calmix.paper.forecast import KNOWN, Sizes, counted, forecast, images, sizes, timed
 from calmix.paper.items import chosen
 from calmix.paper.methods import method
 from calmix.paper.reproduce import make_plan
@@ -53,12 +53,12 @@ def test_a_forecast_counts_shared_runs_once(tmp_path):
     plan = make_plan(items, dataset="cifar10", scale="paper", seeds=1, root=tmp_path, absent=True)
     runs, by_item = forecast(plan, tmp_path, tmp_path, tflops=40)
     assert len(runs.rows) == 9 + 3
-    hours = {name: float(text.replace(",", "")) for name, text in by_item.rows}
+    hours = {name: float(text.removesuffix(" h").replace(",", "")) for name, text in by_item.rows}
     total = hours.pop("all, shared runs once")
     assert total == pytest.approx(hours["camixup"] + hours["imagenet"], rel=0.01)
     training, testing = images(method("cifar10", "batch", scale="paper"), KNOWN["cifar10"], 0)
     expected = 4 * 3 * 2 * 5.24e9 * (training + testing) / 40e12 / 3600
-    counts = next(float(row[2]) for row in runs.rows if "batch-none" in row[0])
+    counts = next(float(row[2].removesuffix(" h")) for row in runs.rows if "batch-none" in row[0])
     assert counts > expected * 0.99  # and its evaluation under corruption
     with pytest.raises(InputError, match="--tflops"):
         forecast(plan, tmp_path, tmp_path, tflops=0)
