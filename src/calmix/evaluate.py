@@ -14,12 +14,12 @@ from typing import Any
 
 from calmix import data, metrics, run_folder
 from calmix.build import Splits, load_splits, subset
-from calmix.calibrate import fit_temperature
+from calmix.calibrate import Temperature, fit_temperature
 from calmix.data.corrupted_examples import Corrupted, read_corrupted
 from calmix.launch import load_model
 from calmix.predict import predict
 from calmix.predictions import Predictions, load_predictions, pool, save_predictions
-from calmix.progress import Listener, Silence, Step
+from calmix.progress import Listener, Step
 from calmix.run_folder import Run
 
 METRICS = metrics.SCALARS
@@ -52,17 +52,18 @@ def evaluate(
             _predict(run, splits, missing, corrupted_root, listener, device)
         summary |= {"name": run.recipe.name, "recipe": json.loads(run.recipe.to_json())}
         summary["classes"] = list(splits.classes)
+    fitted = _fit(run, listener)
     if "clean" not in summary:
-        summary["clean"] = judge(load_predictions(run.predictions("test")))
-        summary["temperature"] = _temperature(run, "test", listener)
+        held = load_predictions(run.predictions("test"))
+        summary["clean"], summary["temperature"] = judge(held), _scaled(fitted, held)
     corrupted = summary.setdefault("corrupted", {}) if names else summary.get("corrupted", {})
     pairs = [(name, severity) for name in names for severity in SEVERITIES]
     for done, (name, severity) in enumerate(pairs, start=1):
         rows = corrupted.setdefault(name, {})
         if str(severity) not in rows:
-            what = f"{name}-{severity}"
-            rows[str(severity)] = judge(load_predictions(run.predictions(what)), resamples=FEWER_RESAMPLES)
-            rows[str(severity)]["temperature"] = _temperature(run, what, Silence())
+            held = load_predictions(run.predictions(f"{name}-{severity}"))
+            judged = judge(held, resamples=FEWER_RESAMPLES)
+            rows[str(severity)] = judged | {"temperature": _scaled(fitted, held)}
         listener.step(Step("judging", done, len(pairs)))
     if corrupted:
         rows = [row for of_name in corrupted.values() for row in of_name.values()]
@@ -95,14 +96,19 @@ def judge(predictions: Predictions, *, resamples: int = 1000) -> dict[str, Any]:
     return judged
 
 
-def _temperature(run: Run, what: str, listener: Listener) -> dict[str, float]:
-    """The pool's temperature, fitted on validation data, and what it makes of `what`."""
-    validation, given = (load_predictions(run.predictions(name)) for name in ("validation", what))
+def _fit(run: Run, listener: Listener) -> Temperature:
+    """The pool's temperature on validation data."""
+    validation = load_predictions(run.predictions("validation"))
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         fitted = fit_temperature(validation.logits, validation.labels, order="pool")
     for warning in told:
         listener.note(f"{run.folder.name}: {warning.message}")
+    return fitted
+
+
+def _scaled(fitted: Temperature, given: Predictions) -> dict[str, float]:
+    """What the temperature makes of predictions."""
     probs = fitted.apply(given.logits)
     numbers = {name: METRICS[name](probs, given.labels) for name in ("accuracy", "nll", "ece", "dce", "gap")}
     return {"temperature": float(fitted.temperature), **numbers}
