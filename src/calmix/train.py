@@ -66,7 +66,9 @@ def train_stream(
     mixer = build_mixer(recipe, splits).to(fabric.device)
     augmentation = Augmentation(recipe, mixer, member)
     groups = ensembles.parameter_groups(model, weight_decay=recipe.weight_decay)
-    optimiser: Any = torch.optim.SGD(groups, lr=recipe.learning_rate, momentum=MOMENTUM, nesterov=True)
+    optimiser: Any = torch.optim.SGD(
+        groups, lr=recipe.learning_rate, momentum=MOMENTUM, nesterov=True, fused=True
+    )
     network: Any
     network, optimiser = fabric.setup(model, optimiser)
     steps = data.steps_per_epoch(len(splits.train), recipe.batch_size)
