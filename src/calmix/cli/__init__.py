@@ -1,4 +1,4 @@
-"""The command line: each command is a record whose fields are its options and whose `run` does the work.
+"""The command line: each command is a file with a record of its options and a `main` that does the work.
 
 `main` turns bad input into one line on standard error and exit code 2, and Ctrl-C into exit code 130.
 """
