@@ -59,8 +59,8 @@ def batches(part: data.Part) -> Iterator[Row]:
 
     def augmented() -> None:
         generator = torch.Generator().manual_seed(0)
-        for batch in data.train_batches(part):
-            crop_flip(batch.inputs, pad=4, flip=True, generator=generator)
+        for batch in data.train_batches(part, as_bytes=True):
+            data.as_floats(crop_flip(batch.inputs, pad=4, flip=True, generator=generator))
 
     seconds, gather, with_crops = cpu_seconds(plain, bare, augmented)
     yield Row("batches of 128 / the bare gather and division", seconds / gather, "x", at_most=1.5)

@@ -153,7 +153,7 @@ class Augmentation:
         images = batch.inputs
         if recipe.pad or recipe.flip:
             images = augment.crop_flip(images, pad=recipe.pad, flip=recipe.flip, generator=generator)
-        views = self._transform(images, generator)
+        views = self._transform(data.as_floats(images), generator)
         leading = views[0].shape[: views[0].ndim - images.ndim]  # members that see images of their own
         labels, index, groups = (
             None if column is None else column.expand(*leading, -1)

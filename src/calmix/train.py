@@ -150,7 +150,7 @@ def _steps(
     mine = range(fabric.global_rank * each, (fabric.global_rank + 1) * each)
     order: dict[str, Any] = {"seed": recipe.seed, "epoch": epoch, "member": member, "start": start}
     order |= {"batch_size": recipe.batch_size, "shards": recipe.shards, "device": fabric.device}
-    streams = [data.train_batches(part, shard=s, **order) for s in mine]
+    streams = [data.train_batches(part, shard=s, as_bytes=True, **order) for s in mine]
     for step, batches in enumerate(zip(*streams, strict=True), start=start):
         yield step, list(zip(mine, batches, strict=True))
 

@@ -1,7 +1,6 @@
 """Pad, crop, flip: the standard augmentation of small images, for a whole batch at once."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from calmix.augment.draws import integers
@@ -24,13 +23,24 @@ def crop_flip(
     if pad < 0:
         raise InputError(f"pad = {pad} would cut the images; give 0 or more pixels")
     channels, height, width = images.shape[-3:]
-    batch = F.pad(images.reshape(-1, channels, height, width), (pad, pad, pad, pad))
-    offset = integers(2, len(batch), 1, high=2 * pad + 1, generator=generator).to(images.device)
-    mirrored = integers(len(batch), 1, high=2, generator=generator).to(images.device)
-    row = offset[0] + torch.arange(height, device=images.device)
-    column = torch.arange(width, device=images.device)
+    count = images.shape[:-3].numel()
+    offset = integers(2, count, 1, high=2 * pad + 1, generator=generator).to(images.device).squeeze(2)
+    mirrored = integers(count, 1, high=2, generator=generator).to(images.device).squeeze(1) * flip
+
+    # In one row of memory a shifted image is a window of its padded self, so a crop is a single copy. All
+    # images lie there, and after them their mirror images, in which left and right change places.
+    tall, wide = height + 2 * pad, width + 2 * pad
+    size = channels * tall * wide
+    sides = 2 if flip else 1
+    row = images.new_zeros(sides * count * size + 2 * pad * (wide + 1))
+    padded = row[: sides * count * size].view(sides, count, channels, tall, wide)
+    inner = padded[..., pad : pad + height, pad : pad + width]
+    batch = images.reshape(count, channels, height, width)
+    inner[0] = batch
     if flip:
-        column = torch.where(mirrored == 1, width - 1 - column, column)
-    place = row.unsqueeze(2) * (width + 2 * pad) + (offset[1] + column).unsqueeze(1)
-    place = place.view(-1, 1, height * width).expand(-1, channels, -1)
-    return batch.flatten(2).gather(2, place).view(images.shape)
+        inner[1] = batch.flip(-1)
+    left = torch.where(mirrored == 1, 2 * pad - offset[1], offset[1])
+    image = torch.arange(count, device=images.device) + mirrored * count
+    windows = row.as_strided((len(row) - size + 1, size), (1, 1))
+    crops = windows.index_select(0, image * size + offset[0] * wide + left)
+    return crops.view(count, channels, tall, wide)[..., :height, :width].view(images.shape)

@@ -1,6 +1,6 @@
 """Data sets as tensors, and the batches that training and evaluation take from them."""
 
-from calmix.data.batches import Batch, steps_per_epoch, test_batches, train_batches
+from calmix.data.batches import Batch, as_floats, steps_per_epoch, test_batches, train_batches
 from calmix.data.catalogue import NAMES, Entry, default_root, download, inventory, load
 from calmix.data.clusters import Clusters, make_clusters
 from calmix.data.dataset import DataSet, Examples, Part
@@ -16,6 +16,7 @@ __all__ = [
     "Examples",
     "ImageFiles",
     "Part",
+    "as_floats",
     "default_root",
     "download",
     "inventory",

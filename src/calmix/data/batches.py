@@ -16,6 +16,8 @@ from calmix.seeds import generator
 class Batch:
     """Inputs `(B, C, H, W)`, float32 in [0, 1], or `(B, F)`; labels, groups and positions in the part `(B,)`.
 
+    With `as_bytes` images stay uint8, which are quicker to crop; `as_floats` does the rest.
+
     Where the batch was asked for several members, everything has them as the first axis.
     """
 
@@ -47,6 +49,7 @@ def train_batches(
     shard: int = 0,
     shards: int = 1,
     device: torch.device | str = "cpu",
+    as_bytes: bool = False,
 ) -> Iterator[Batch]:
     """The batches of one epoch from step `start` on, in an order that belongs to (seed, member, epoch).
 
@@ -75,7 +78,7 @@ def train_batches(
         [torch.randperm(len(part), generator=generator(seed, "order", m, epoch)) for m in members]
     )
     batches = [orders[:, step * size : (step + 1) * size][:, piece] for step in range(start, steps)]
-    made = _batches(part, batches, Draws(seed, epoch, members), device)
+    made = _batches(part, batches, Draws(seed, epoch, members), device, as_bytes)
     return map(_only_member, made) if isinstance(member, int) else made
 
 
@@ -92,7 +95,16 @@ def test_batches(
         raise InputError(f"batch_size: {batch_size}; give at least 1")
     mine = torch.arange(len(part))[_piece(len(part), shard, shards)]
     batches = [mine[low : low + batch_size] for low in range(0, len(mine), batch_size)]
-    return _batches(part, batches, None, device)
+    return _batches(part, batches, None, device, as_bytes=False)
+
+
+def as_floats(inputs: Tensor) -> Tensor:
+    """Bytes as float32 in [0, 1]; floats as they are.
+
+    >>> as_floats(torch.tensor([0, 255], dtype=torch.uint8))
+    tensor([0., 1.])
+    """
+    return inputs.float().div_(255) if inputs.dtype == torch.uint8 else inputs
 
 
 def _piece(size: int, shard: int, shards: int) -> slice:
@@ -102,12 +114,12 @@ def _piece(size: int, shard: int, shards: int) -> slice:
 
 
 def _batches(
-    part: Examples, batches: Sequence[Tensor], draws: Draws | None, device: torch.device | str
+    part: Examples, batches: Sequence[Tensor], draws: Draws | None, device: torch.device | str, as_bytes: bool
 ) -> Iterator[Batch]:
     for index, inputs in zip(batches, part.read(batches, draws), strict=True):
         inputs = inputs.to(device, non_blocking=True)  # images travel as bytes and become floats over there
-        if inputs.dtype == torch.uint8:
-            inputs = inputs.float().div_(255)
+        if not as_bytes:
+            inputs = as_floats(inputs)
         at = index.to(part.labels.device)
         groups = None if part.groups is None else part.groups[at].to(device)
         yield Batch(inputs, part.labels[at].to(device), index.to(device), groups)
