@@ -32,8 +32,8 @@ SHAPES = [
 
 
 def stepper(model: nn.Module, logits: Callable[[], Tensor], labels: Tensor) -> Callable[[], None]:
-    """Forward, backward and an update."""
-    optimiser = torch.optim.SGD(parameter_groups(model), lr=1e-3, momentum=0.9, nesterov=True)
+    """Forward, backward and an update, as training does it."""
+    optimiser = torch.optim.SGD(parameter_groups(model), lr=1e-3, momentum=0.9, nesterov=True, fused=True)
 
     def step() -> None:
         optimiser.zero_grad()
@@ -61,7 +61,8 @@ def seconds(*functions: Callable[[], object], calls: int) -> list[float]:
     return cpu_seconds(*[lambda f=f: [f() for _ in range(calls)] for f in functions])
 
 
-def network(name: str, net: nn.Module, rows: int, calls: int) -> Iterator[Row]:
+def network(name: str, net: nn.Module, rows: int, calls: int, *, limited: bool = True) -> Iterator[Row]:
+    """Training and inference of an ensemble beside the plain network on as many images."""
     model = BatchEnsemble(net, MEMBERS)
     x, labels = torch.rand(MEMBERS, rows, 3, 32, 32), torch.randint(10, (MEMBERS * rows,))
     joined = x.flatten(0, 1)
@@ -69,8 +70,10 @@ def network(name: str, net: nn.Module, rows: int, calls: int) -> Iterator[Row]:
     plain = stepper(net, lambda: net(joined), labels)
     base, own, naive = seconds(plain, ours, straightforward(ours), calls=calls)
     what = f"{name}, {MEMBERS} members x {rows} images"
-    yield Row(f"{what}: training step", own / base, "x plain", at_most=1.25)
-    yield Row(f"{what}: training step, straightforward", naive / own, "x ours", at_least=1)
+    yield Row(f"{what}: training step", own / base, "x plain", at_most=1.25 if limited else None)
+    yield Row(
+        f"{what}: training step, straightforward", naive / own, "x ours", at_least=1 if limited else None
+    )
     model.eval()
     net.eval()
     with torch.no_grad():
@@ -78,8 +81,10 @@ def network(name: str, net: nn.Module, rows: int, calls: int) -> Iterator[Row]:
         base, own, naive = seconds(
             lambda: net(joined).softmax(-1), pooled, straightforward(pooled), calls=2 * calls
         )
-    yield Row(f"{what}: pooled inference", own / base, "x plain", at_most=1.15)
-    yield Row(f"{what}: pooled inference, straightforward", naive / own, "x ours", at_least=1)
+    yield Row(f"{what}: pooled inference", own / base, "x plain", at_most=1.15 if limited else None)
+    yield Row(
+        f"{what}: pooled inference, straightforward", naive / own, "x ours", at_least=1 if limited else None
+    )
 
 
 def samples(name: str, net: nn.Module, rows: int) -> Iterator[Row]:
@@ -115,7 +120,11 @@ def layer(inputs: int, outputs: int, size: int, kernel: int, stride: int, rows: 
 
 def rows() -> Iterator[Row]:
     torch.manual_seed(0)
+    # The paper's batch, half of it, and a quarter: there the plain network itself, on a member's images at a
+    # time instead of all, loses a fifth to the cost of calls.
+    yield from network("small_resnet", small_resnet(), 128, 2)
     yield from network("small_resnet", small_resnet(), 64, 4)
+    yield from network("small_resnet", small_resnet(), 32, 8, limited=False)
     yield from network("WRN-16-4", wide_resnet(16, 4), 32, 1)
     yield from samples("small_resnet", small_resnet(dropout=0.1), 32)
     yield from samples("small_resnet", small_resnet(dropout=0.1), 128)
