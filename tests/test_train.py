@@ -1,5 +1,6 @@
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -7,10 +8,11 @@ import torch
 
 from calmix import InputError, metrics, pool
 from calmix.build import load_splits
-from calmix.launch import load_model
+from calmix.launch import Machine, load_model
 from calmix.predict import predict
+from calmix.progress import Silence
 from calmix.recipe import ENSEMBLES, Recipe
-from calmix.train import learning_rate
+from calmix.train import learning_rate, train_stream
 from tests.scenarios import mixed_epochs, tiny, trained
 
 AUGMENTS = ("none", "mixup", "cutmix", "regmixup", "mixupmp", "camixup", "cutmix-camixup", "forgetting")
@@ -108,3 +110,24 @@ def test_a_single_network_is_the_first_member_of_a_deep_ensemble(tmp_path):
     deep = predict(load_model(trained(tiny("deep"), tmp_path), splits), splits.test)
     # The presets of the two agree in everything that a member sees.
     assert torch.equal(single[0], deep[0])
+
+
+def test_a_stream_is_not_charged_for_the_time_in_which_it_waits(tmp_path, monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("calmix.train.time", SimpleNamespace(monotonic=lambda: clock.now))
+    recipe = tiny("deep", "camixup", gap_of="pool", epochs=1)
+    fabric = Machine(accelerator="cpu").fabric()
+    stream = train_stream(
+        recipe,
+        load_splits(recipe, None),
+        tmp_path,
+        member=0,
+        fabric=fabric,
+        listener=Silence(),
+        save_seconds=1e9,
+    )
+    _, logits = next(stream)
+    clock.now += 100  # the other members' epoch
+    with pytest.raises(StopIteration):
+        stream.send(logits)
+    assert json.loads((tmp_path / "metrics.jsonl").read_text())["seconds"] == 0

@@ -121,10 +121,10 @@ def train_stream(
                 clock = time.monotonic()
                 save()
         logits = _predict(network, splits.validation, recipe.seed, fabric)
+        done["seconds"] += time.monotonic() - clock  # not the time that others take meanwhile
         deciding = yield epoch, logits
         group = splits.validation.groups if recipe.by_group else None
         mixer.update(deciding, splits.validation.labels, group=group)
-        done["seconds"] += time.monotonic() - clock
         line = {"member": member, "epoch": epoch + 1, "loss": done["loss"] / steps}
         line |= _line(logits, splits.validation.labels, mixer) | {"seconds": done["seconds"]}
         done = {
