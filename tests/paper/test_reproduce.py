@@ -110,8 +110,10 @@ def test_an_image_folder_that_is_not_here_is_said(runs, tmp_path, capsys, monkey
     monkeypatch.setenv("CALMIX_DATA", str(tmp_path / "nothing"))
     with alone(runs):
         assert reproduce(runs, "imagenet", render=tmp_path / "page.md") == 0
-    assert "not run: folder is missing: put images into" in capsys.readouterr().out
-    assert "not run: folder is missing" in (tmp_path / "page.md").read_text()
+    assert "not run: folder is missing; `calmix data` says" in capsys.readouterr().out
+    written = (tmp_path / "page.md").read_text()
+    assert "not run: folder is missing" in written
+    assert str(tmp_path / "nothing") not in written  # nor where it was looked for
 
 
 def test_an_image_folder_has_the_papers_numbers_beside_it(tmp_path):

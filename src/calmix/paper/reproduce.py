@@ -65,10 +65,11 @@ def make_plan(
         entry = look_up(item.dataset or dataset, root)
         known = absent and (item.dataset != FOLDER or scale == "paper")
         if entry.state != "present" and not known:
-            why = f"{entry.name} is {entry.state}: {entry.problem or entry.remedy}; see `calmix data`"
             if item.dataset != FOLDER:
-                raise InputError(why)
-            plan.skipped[item.name] = why
+                why = entry.problem or entry.remedy
+                raise InputError(f"{entry.name} is {entry.state}: {why}; see `calmix data`")
+            # Goes into the written results: nothing of this machine.
+            plan.skipped[item.name] = f"{entry.name} is {entry.state}; `calmix data` says where its images go"
         for recipe in plan.of(item):
             plan.runs[recipe] = CORRUPTIONS if item.corruptions else plan.runs.get(recipe, ())
     return plan
