@@ -9,6 +9,7 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 from rich.console import Console
+from rich.table import Table as Grid
 
 from calmix import files
 from calmix.paper.claims import Judged, claims_table
@@ -22,6 +23,7 @@ from calmix.recipe import Recipe
 from calmix.report.style import styled
 from calmix.run_folder import Run
 
+WIDEST = 1000  # characters of a printed table
 NETWORKS = {
     "small_resnet": "small ResNet, width {0.width}",
     "wide_resnet": "Wide ResNet {0.depth}-{0.width}",
@@ -52,7 +54,14 @@ def show(plan: Plan, out: Path, console: Console) -> None:
             console.print(made, soft_wrap=True)
             continue
         for table in made.tables:
-            console.print(table.rich())
+            _print_whole(table.rich(), console)
+
+
+def _print_whole(grid: Grid, console: Console) -> None:
+    """No number is cut off: a terminal that is narrower breaks the lines."""
+    needed = console.measure(grid, options=console.options.update(width=WIDEST)).maximum
+    wide = Console(file=console.file, width=needed) if needed > console.width else console
+    wide.print(grid)
 
 
 def write(plan: Plan, out: Path, target: Path, *, command: str, failed: dict[str, str]) -> list[Path]:
