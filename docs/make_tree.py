@@ -24,7 +24,7 @@ def tree() -> str:
         lines += [line(p, depth=2) for p in sorted((HOUSE / room).glob("*.py")) if p.stem != "__init__"]
     lines.append(f"{'tests/':<26}mirrors src/calmix")
     lines.append(f"{'benchmarks/':<26}each hot path beside its limit or a public peer: make bench")
-    lines.append(f"{'docs/':<26}log.md: questions and outcomes; results.md: the paper on a laptop; scale.md: the study on a cluster; pictures")
+    lines.append(f"{'docs/':<26}log.md: questions; results.md: the paper on a laptop; scale.md: on a cluster")
     return "\n".join(lines) + "\n"
 
 
