@@ -139,17 +139,18 @@ def _profile(recipe: Recipe, splits: Splits, folder: Path) -> Counter[str]:
     return min(measured, key=lambda epoch: epoch["total"])
 
 
-def _two_beside_one() -> float:
+def _two_beside_one(repeats: int = 2) -> float:
     """Wall-clock of the members' training, the start of processes apart; it takes two free cores."""
     small = {"epochs": 40, "members": 2, "validation_size": 300}
     recipe = Recipe(**{**vars(preset("digits", "deep")), **small})
-    seconds = []
-    for jobs in (1, 2):
-        with tempfile.TemporaryDirectory() as folder:
-            machine = Machine(jobs=jobs, accelerator="cpu")
-            run = launch.train(recipe, Path(folder), listener=Silence(), machine=machine)
-            spent: Counter[int] = Counter()
-            for line in map(json.loads, run.metrics.read_text().splitlines()):
-                spent[line["member"]] += line["seconds"]
-            seconds.append(sum(spent.values()) if jobs == 1 else max(spent.values()))
-    return seconds[0] / seconds[1]
+    best = {1: float("inf"), 2: float("inf")}
+    for _ in range(repeats):
+        for jobs in best:
+            with tempfile.TemporaryDirectory() as folder:
+                machine = Machine(jobs=jobs, accelerator="cpu")
+                run = launch.train(recipe, Path(folder), listener=Silence(), machine=machine)
+                spent: Counter[int] = Counter()
+                for line in map(json.loads, run.metrics.read_text().splitlines()):
+                    spent[line["member"]] += line["seconds"]
+            best[jobs] = min(best[jobs], sum(spent.values()) if jobs == 1 else max(spent.values()))
+    return best[1] / best[2]
