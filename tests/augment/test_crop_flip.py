@@ -55,3 +55,14 @@ def test_bad_input_is_named():
         crop_flip(torch.rand(2, 1, 4, 4), pad=-1)
     with pytest.raises(InputError, match="height"):
         crop_flip(torch.rand(4, 4))
+
+
+@pytest.mark.parametrize("flip", [True, False])
+def test_bytes_are_cropped_as_floats_are(flip):
+    images = torch.randint(256, (2, 5, 3, 6, 4), dtype=torch.uint8)
+    found, floats = (
+        crop_flip(given, pad=2, flip=flip, generator=torch.Generator().manual_seed(0))
+        for given in (images, images.float())
+    )
+    assert found.dtype == torch.uint8
+    assert torch.equal(found.float(), floats)

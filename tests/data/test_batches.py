@@ -133,3 +133,16 @@ def test_wrong_options_of_testing_are_refused_too():
         data.test_batches(numbered(), batch_size=0)
     with pytest.raises(InputError, match="shard: 3 of 2"):
         data.test_batches(numbered(), shard=3, shards=2)
+
+
+def test_bytes_are_the_same_images():
+    key = {"batch_size": 5, "seed": 3, "epoch": 1}
+    pairs = zip(
+        data.train_batches(numbered(), **key),
+        data.train_batches(numbered(), as_bytes=True, **key),
+        strict=True,
+    )
+    for floats, stored in pairs:
+        assert stored.inputs.dtype == torch.uint8
+        assert torch.equal(data.as_floats(stored.inputs), floats.inputs)
+        assert torch.equal(stored.index, floats.index)
