@@ -107,6 +107,54 @@ def test_gradients_of_gradients(form, monkeypatch):
         torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
 
 
+def test_gradients_by_hand_and_those_of_autograd_are_the_same(monkeypatch):
+    monkeypatch.setattr(layers, "forming_pays", lambda x, weight, members: False)
+    layer, x = made("conv2d")
+    by_hand = layer(x)
+    monkeypatch.setattr(RankOne, "_has_gradients_by_hand", lambda self, x: False)
+    composed = layer(x)
+    assert "ScaledConvolution" in by_hand.grad_fn.name()
+    assert "ScaledConvolution" not in composed.grad_fn.name()
+    sources, weight = [x, *layer.parameters()], torch.randn_like(by_hand)
+    for got, want in zip(
+        torch.autograd.grad(by_hand, sources, weight),
+        torch.autograd.grad(composed, sources, weight),
+        strict=True,
+    ):
+        torch.testing.assert_close(got, want, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("frozen", ["r", "s", "weight", "x"])
+def test_what_is_frozen_gets_no_gradient_and_the_rest_keeps_its_own(frozen, monkeypatch):
+    monkeypatch.setattr(layers, "forming_pays", lambda x, weight, members: False)
+    layer, x = made("conv2d")
+    parts = {"r": layer.r, "s": layer.s, "weight": layer.layer.weight, "x": x}
+    parts.pop(frozen).requires_grad_(False)
+    for got, want in zip(
+        torch.autograd.grad(layer(x).square().sum(), list(parts.values())),
+        torch.autograd.grad(reference(layer, x).square().sum(), list(parts.values())),
+        strict=True,
+    ):
+        torch.testing.assert_close(got, want, rtol=0, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # torch's own jvp
+def test_transforms_of_functions_reach_through(monkeypatch):
+    monkeypatch.setattr(layers, "forming_pays", lambda x, weight, members: False)
+    layer, x = made("conv2d")
+    x, direction = x.detach(), torch.randn_like(x)
+    forward_mode = torch.func.jvp(layer, (x,), (direction,))[1]
+    torch.testing.assert_close(forward_mode, layer(direction))  # without a bias it is linear
+    stacked = torch.stack([x, 2 * x])
+    torch.testing.assert_close(torch.func.vmap(layer)(stacked), torch.stack([layer(x), layer(2 * x)]))
+
+
+def test_shapes_alone_pass_on_the_meta_device(monkeypatch):
+    monkeypatch.setattr(layers, "forming_pays", lambda x, weight, members: False)
+    layer, x = made("conv2d")
+    assert layer.to("meta")(x.to("meta")).shape == (MEMBERS * ROWS, 6, 3, 4)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_member_taken_out_is_the_plain_layer_with_explicit_weights(name):
     layer, x = made(name)
