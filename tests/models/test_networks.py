@@ -96,3 +96,15 @@ def test_mlp():
     x = torch.rand(5, 3)
     hidden = torch.relu(net[4](torch.relu(net[1]((x - torch.tensor([1.0, 2, 3])) / 2))))
     torch.testing.assert_close(net(x), net[7](hidden))
+
+
+@pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
+@pytest.mark.parametrize("name", MAKERS)
+def test_what_is_passed_in_stays_as_it_was(name, training):
+    net = MAKERS[name]().train(training)
+    images = torch.randn(2, 3, 32, 32).contiguous(memory_format=torch.channels_last)
+    block, features = net.blocks[0], torch.randn(2, net.stem.out_channels, 8, 8)
+    kept = images.clone(), features.clone()
+    net(images), block(features)
+    assert torch.equal(images, kept[0])
+    assert torch.equal(features, kept[1])
