@@ -29,10 +29,10 @@ class Bottleneck(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        y = F.relu(self.norm1(self.conv1(x)), inplace=True)
-        y = F.relu(self.norm2(self.conv2(y)), inplace=True)
+        y = F.relu(self.norm1(self.conv1(x)))
+        y = F.relu(self.norm2(self.conv2(y)))
         y = self.norm3(self.conv3(self.drop(y)))
-        return F.relu(y.add_(x if self.shortcut is None else self.shortcut(x)), inplace=True)
+        return F.relu(y + (x if self.shortcut is None else self.shortcut(x)))
 
 
 class ResNet50(nn.Module):
@@ -65,7 +65,7 @@ class ResNet50(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.stem(self.normalise(x).contiguous(memory_format=torch.channels_last))
-        x = F.max_pool2d(F.relu(self.norm(x), inplace=True), 3, 2, 1)
+        x = F.max_pool2d(F.relu(self.norm(x)), 3, 2, 1)
         logits: Tensor = self.head(self.blocks(x).mean((2, 3)))
         return logits
 

@@ -30,9 +30,9 @@ class PreActivationBlock(nn.Module):
         self.drop_filters = nn.Dropout2d(dropout) if filterwise else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.drop(self.conv1(self.drop_filters(F.relu(self.norm1(x), inplace=True))))
-        y = self.conv2(self.drop_filters(F.relu(self.norm2(y), inplace=True)))
-        out: Tensor = y.add_(x if self.shortcut is None else self.shortcut(self.drop_filters(x)))
+        y = self.drop(self.conv1(self.drop_filters(F.relu(self.norm1(x)))))
+        y = self.conv2(self.drop_filters(F.relu(self.norm2(y))))
+        out: Tensor = y + (x if self.shortcut is None else self.shortcut(self.drop_filters(x)))
         return out
 
 
@@ -85,7 +85,7 @@ class PreActivationResNet(nn.Module):
             x = F.pad(x, (0, -width % self.fold, 0, -height % self.fold))
             x = F.pixel_unshuffle(x, self.fold)
         x = self.stem(x.contiguous(memory_format=torch.channels_last))
-        logits: Tensor = self.head(F.relu(self.norm(self.blocks(x)), inplace=True).mean((2, 3)))
+        logits: Tensor = self.head(F.relu(self.norm(self.blocks(x))).mean((2, 3)))
         return logits
 
 
