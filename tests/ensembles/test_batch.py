@@ -14,7 +14,7 @@ from calmix.ensembles.layers import RankOne
 from calmix.ensembles.members import TURN
 from calmix.ensembles.norm import MemberNorm
 from calmix.errors import InputError
-from calmix.models import mlp, resnet50, wide_resnet
+from calmix.models import mlp, resnet50, small_resnet, wide_resnet
 
 
 class Zoo(nn.Module):
@@ -376,7 +376,7 @@ def test_members_pass_alone_where_that_is_the_same_and_cheaper():
 
 def test_a_failed_pass_leaves_no_turn_behind():
     model = BatchEnsemble(nn.Sequential(nn.Linear(2, 3), nn.Linear(4, 3))).eval()
-    with pytest.raises(RuntimeError, match="shapes"), torch.no_grad():
+    with pytest.raises(InputError, match="a Linear for 4 channels got 3"), torch.no_grad():
         model(torch.rand(40, 2))
     assert TURN.member is None
     assert not TURN.weights
@@ -400,3 +400,78 @@ def test_threads_do_not_take_each_others_turn():
     for i, x in enumerate(inputs):
         for got in results[i]:
             torch.testing.assert_close(got, model(x).detach(), rtol=0, atol=1e-10)
+
+
+class ChangesItsInput(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.fc(x.sub_(0.5).div_(0.25))
+
+
+@pytest.mark.parametrize("rows", [8, 40], ids=["folded", "one by one"])
+def test_members_do_not_see_what_others_did_to_the_input(rows):
+    model = BatchEnsemble(ChangesItsInput(), members=3, init_std=0, example=torch.rand(4, 3)).eval()
+    with torch.no_grad():
+        out = model(torch.rand(rows, 3))
+    assert torch.equal(out[0], out[1])
+    assert torch.equal(out[0], out[2])
+
+
+def test_an_ensemble_inside_the_member_of_another_has_its_own_turns():
+    class Student(nn.Module):
+        def __init__(self, teacher):
+            super().__init__()
+            self.fc, self.teacher = nn.Linear(3, 2), [teacher]
+
+        def forward(self, x):
+            return self.fc(x) + self.teacher[0](x).mean(0)
+
+    teacher = BatchEnsemble(nn.Linear(3, 2), members=4).eval()
+    model, x = BatchEnsemble(Student(teacher), members=2).eval(), torch.rand(40, 3)
+    with torch.no_grad():
+        for rows in (40, 8):
+            torch.testing.assert_close(model(x[:rows]), torch.enable_grad()(model)(x[:rows]))
+
+
+def test_in_training_members_never_pass_alone():
+    model = BatchEnsemble(nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.5)), members=3)
+    seen = []
+    model.network[1].register_forward_hook(lambda module, args, out: seen.append(len(args[0])))
+    with torch.no_grad():
+        model(torch.rand(32, 2))
+        model.eval()(torch.rand(32, 2))
+    assert seen == [96, 32, 32, 32]
+
+
+def test_a_layer_behind_a_closure_is_found_by_the_example():
+    class Closure(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(3, 2)
+            self.apply_fc = lambda x: self.fc(x)
+
+        def forward(self, x):
+            return self.apply_fc(x)
+
+    net = Closure()
+    with pytest.raises(InputError, match="fc of the original is called by its converted copy"):
+        BatchEnsemble(net, example=torch.rand(4, 3))
+    assert net(torch.rand(4, 3)).shape == (4, 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_the_example_is_judged_by_its_precision(dtype):
+    torch.manual_seed(0)
+    BatchEnsemble(mlp(5, 50, 3).to(dtype), example=torch.rand(8, 5).to(dtype))
+
+
+def test_no_rows_at_all():
+    model = BatchEnsemble(small_resnet(width=4)).eval()
+    assert model(torch.rand(0, 3, 8, 8)).shape == (4, 0, 10)
+    with pytest.raises(InputError, match="example has no rows"):
+        BatchEnsemble(nn.Linear(3, 2), example=torch.rand(0, 3))
+    with pytest.raises(InputError, match="x is a single number"):
+        BatchEnsemble(nn.Linear(3, 2))(torch.tensor(1.0))

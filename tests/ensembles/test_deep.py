@@ -78,3 +78,20 @@ def test_bad_input_is_refused():
         made()(torch.rand(2, 4, 2), per_member=True)
     with pytest.raises(InputError, match="no member 3"):
         made().member(3)
+
+
+def test_members_do_not_see_what_others_did_to_the_input():
+    net = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(2, 3))
+    bias = torch.tensor([-1.0, 1.0])
+
+    class Shifted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = copy.deepcopy(net)
+
+        def forward(self, x):
+            return self.net(x.add_(bias))
+
+    model, x = DeepEnsemble([Shifted(), Shifted()]), torch.rand(5, 2)
+    out = model(x)
+    assert torch.equal(out[0], out[1])

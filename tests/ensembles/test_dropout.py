@@ -5,6 +5,7 @@ import threading
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from calmix.ensembles import MCDropout, dropout
 from calmix.errors import InputError
@@ -187,3 +188,44 @@ def test_bad_input_is_refused():
         MCDropout(nn.Dropout(), samples=0)
     with pytest.raises(InputError, match="no member 6"):
         made()[1].member(6)
+
+
+@pytest.mark.parametrize("rows", [20, 80])
+def test_masks_do_not_follow_the_layout_of_the_input(rows):
+    net, x = nn.Sequential(nn.Dropout(0.5)), torch.rand(rows, 3, 4, 4) + 1
+    last = x.contiguous(memory_format=torch.channels_last)
+    four, five = MCDropout(net, 4).eval()(last), MCDropout(net, 5).eval()(last)
+    assert torch.equal(four, five[:4])
+    assert torch.equal(four, MCDropout(net, 4).eval()(x))
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_new_masks_are_not_drawn_for_a_checkpoint(reentrant):
+    model, x = MCDropout(nn.Sequential(nn.Dropout(0.5))), torch.ones(1, 8, requires_grad=True)
+    out = checkpoint(model, x, use_reentrant=reentrant)
+    with pytest.raises(InputError, match="cannot run it again"):
+        out.sum().backward()
+
+
+def test_a_transformer_is_sampled_layer_by_layer():
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.5, batch_first=True)
+    layer.self_attn.dropout = 0.0
+    model, x = MCDropout(layer, 3).eval(), torch.rand(2, 4, 8)
+    with torch.no_grad():
+        sampled = model(x)
+    torch.testing.assert_close(sampled, model(x))
+    assert sampled.std(0).max() > 0.1
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
+def test_a_network_that_returns_no_tensor_is_refused():
+    class Pair(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.drop = nn.Dropout(0.5)
+
+        def forward(self, x):
+            return self.drop(x), x
+
+    with pytest.raises(InputError, match="Pair made a tuple of 5 rows"):
+        MCDropout(Pair())(torch.rand(5, 2))

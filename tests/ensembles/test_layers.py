@@ -209,3 +209,25 @@ def test_rows_that_members_cannot_share_are_refused():
     layer, x = made("linear")
     with pytest.raises(InputError, match="a Linear got 5 rows for 3 members"):
         layer(x[:5])
+
+
+@pytest.mark.parametrize("name", ["linear", "conv2d", "transposed1d"])
+def test_one_channel_is_not_taken_for_many(name):
+    layer, x = made(name)
+    axis = -1 if name == "linear" else 1
+    with pytest.raises(InputError, match=f"for {x.shape[axis]} channels got 1"):
+        layer(x.narrow(axis, 0, 1))
+
+
+def test_gradients_by_hand_take_batches_of_gradients(monkeypatch):
+    monkeypatch.setattr(layers, "forming_pays", lambda x, weight, members: False)
+    layer, x = made("conv2d")
+    rows = torch.autograd.functional.jacobian(layer, x)
+    torch.testing.assert_close(torch.autograd.functional.jacobian(layer, x, vectorize=True), rows)
+
+
+def test_complex_weights_learn():
+    plain = nn.Conv2d(2, 3, 3, bias=False, dtype=torch.complex128)
+    layer = RankOne(plain, torch.ones(2, 3).to(plain.weight), torch.ones(2, 2).to(plain.weight))
+    layer(torch.randn(2, 2, 4, 4, dtype=torch.complex128)).abs().sum().backward()
+    assert layer.r.grad.abs().min() > 0

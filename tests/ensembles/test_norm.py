@@ -10,6 +10,7 @@ from torch import nn
 
 from calmix.ensembles import BatchEnsemble, DeepEnsemble, MCDropout, synchronise
 from calmix.ensembles.norm import MemberNorm, SynchronisedNorm
+from calmix.errors import InputError
 
 MEMBERS = 2
 SHARES = (3, 5)
@@ -111,3 +112,15 @@ def test_every_ensemble_and_a_module_already_synchronised():
         members = sum(isinstance(part, MemberNorm) for part in model.modules())
         assert len(norms) == (4 if members else 1)
         assert model(torch.rand(5, 3)).shape[1:] == (5, 2)
+
+
+def test_norms_that_do_more_than_normalise_are_refused_by_name():
+    class Rectified(nn.BatchNorm1d):
+        def forward(self, x):
+            return super().forward(x).relu()
+
+    hooked = nn.BatchNorm1d(3)
+    hooked.register_forward_hook(lambda module, args, out: None)
+    for norm, name in ((Rectified(3), "Rectified"), (hooked, "BatchNorm1d")):
+        with pytest.raises(InputError, match=rf"1 \({name}\) is no plain batch norm, or has hooks"):
+            synchronise(nn.Sequential(nn.Linear(3, 3), norm))

@@ -20,3 +20,8 @@ def test_what_does_not_fit_is_refused():
         Normalise(1, mean=(0.1, 0.2, 0.3), std=None)
     with pytest.raises(InputError, match="std must be above 0"):
         Normalise(2, mean=None, std=(1.0, 0.0))
+
+
+def test_a_grey_image_is_not_taken_for_a_coloured_one():
+    with pytest.raises(InputError, match="takes inputs of 3 channels, and got 1"):
+        Normalise(3, mean=(0.1, 0.2, 0.3), std=None)(torch.rand(2, 1, 4, 4))

@@ -1,14 +1,16 @@
 """BatchEnsemble (Wen et al., 2020): members that share their kernels and differ by a rank-one factor each."""
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
 from calmix.ensembles.layers import LAYERS, RankOne
-from calmix.ensembles.members import TURN, require_member, rows_of_members
+from calmix.ensembles.members import TURN, new_turn, require_member, require_rows, rows_of_members
 from calmix.ensembles.norm import BATCH_NORMS, MemberNorm, SynchronisedNorm
-from calmix.ensembles.swap import swap_modules
+from calmix.ensembles.swap import has_hooks, swap_modules
 from calmix.errors import InputError
 
 ROW_STATISTICS = (*BATCH_NORMS, SynchronisedNorm, nn.SyncBatchNorm)
@@ -90,43 +92,38 @@ class BatchEnsemble(nn.Module):
 
     def forward(self, x: Tensor, *, per_member: bool = False) -> Tensor:
         rows = rows_of_members(x, self.members, per_member=per_member)
-        return self._apart(rows) if self._may_part(rows) else self._folded(rows)
+        if self._may_part(rows):
+            return self._apart(rows)
+        if TURN.member is None:
+            return self._folded(rows)
+        with new_turn():  # inside a member of another
+            return self._folded(rows)
 
     def _folded(self, rows: Tensor) -> Tensor:
-        out = self._rows_kept(rows.flatten(0, 1))
+        folded = rows.flatten(0, 1)
+        out = require_rows(self.kind, self.network(folded), folded)
         return out.reshape(*rows.shape[:2], *out.shape[1:])
 
     def _may_part(self, rows: Tensor) -> bool:
-        """Without gradients and batch statistics, one by one is the same, and from 32 rows up faster."""
+        """In evaluation without gradients, one by one is the same, and from 32 rows up faster."""
         return not (
             rows.shape[1] < 32
             or torch.is_grad_enabled()
             or torch.compiler.is_compiling()
             or any(
-                isinstance(part, ROW_STATISTICS) and (part.training or part.running_mean is None)
+                part.training or (isinstance(part, ROW_STATISTICS) and part.running_mean is None)
                 for part in self.network.modules()
             )
         )
 
     def _apart(self, rows: Tensor) -> Tensor:
-        try:
-            outputs = []
+        outputs = []
+        with new_turn():
             for k, own in enumerate(rows):
                 TURN.member = k
-                outputs.append(self._rows_kept(own))
-            return torch.stack(outputs)
-        finally:
-            TURN.member = None
-            TURN.weights.clear()
-
-    def _rows_kept(self, rows: Tensor) -> Tensor:
-        out = self.network(rows)
-        if not isinstance(out, Tensor) or out.ndim == 0 or out.shape[0] != rows.shape[0]:
-            got = tuple(out.shape) if isinstance(out, Tensor) else f"a {type(out).__name__}"
-            raise InputError(
-                f"{self.kind} made {got} of {rows.shape[0]} rows: it must return one tensor, rows first"
-            )
-        return out
+                # A copy for each: what the network changes in place, the next member must not see.
+                outputs.append(require_rows(self.kind, self.network(own.clone()), own))
+        return torch.stack(outputs)
 
     def member(self, k: int) -> nn.Module:
         """Member k alone, as a module like the original one, on copies of its values."""
@@ -149,25 +146,50 @@ class BatchEnsemble(nn.Module):
     def _compare(self, module: nn.Module, example: Tensor) -> None:
         """Folded together, members must be what they are alone, and with r = s = 1 the original.
 
-        Each sees another row of the example, repeated, so that rows which reach over to others show.
+        Each sees another row of the example, repeated, so that rows which reach over to others show. And no
+        layer of the original may be called from within: a function that holds on to it cannot be converted.
         """
+        if example.ndim == 0 or not len(example):
+            raise InputError("example has no rows: give an input (B, ...) with at least one")
         trial, original = copy.deepcopy(self).eval(), copy.deepcopy(module).eval()
         rows = torch.stack([example[k % len(example)].expand_as(example) for k in range(self.members)])
-        for k, got in enumerate(trial._folded(rows)):
-            self._demand(got, trial.member(k)(rows[k]), f"member {k} differs from itself alone")
+        with refused_calls(module):
+            for k, got in enumerate(trial._folded(rows.clone())):
+                self._demand(got, trial.member(k)(rows[k].clone()), f"member {k} differs from itself alone")
         for part in trial.modules():
             if isinstance(part, RankOne):
                 part.r.fill_(1)
                 part.s.fill_(1)
-        for k, got in enumerate(trial._folded(rows)):
-            self._demand(got, original(rows[k]), f"member {k} with r = s = 1 differs from the original")
+        for k, got in enumerate(trial._folded(rows.clone())):
+            want = original(rows[k].clone())
+            self._demand(got, want, f"member {k} with r = s = 1 differs from the original")
 
     def _demand(self, got: Tensor, want: Tensor, complaint: str) -> None:
-        if not torch.allclose(got, want, rtol=1e-3, atol=1e-4 * float(want.abs().max())):
+        close = 3 * torch.finfo(want.dtype).eps ** 0.5
+        if not torch.allclose(got, want, rtol=close, atol=close / 10 * float(want.abs().max())):
             raise InputError(
                 f"{self.kind} cannot be converted: on the example, {complaint} by up to "
                 f"{float((got - want).abs().max()):.3g}. Does it mix rows, or move them from the first axis?"
             )
+
+
+@contextmanager
+def refused_calls(module: nn.Module) -> Iterator[None]:
+    """Raise InputError, with its name, for any layer of `module` that is called meanwhile."""
+
+    def refuse(name: str) -> None:
+        raise InputError(
+            f"{name} of the original is called by its converted copy, so something other than a module holds "
+            "on to it (a lambda, say): make that a method"
+        )
+
+    layers = [(name, part) for name, part in module.named_modules() if isinstance(part, LAYERS)]
+    handles = [part.register_forward_pre_hook(lambda *_, name=name: refuse(name)) for name, part in layers]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def refuse_inconvertible(module: nn.Module) -> None:
@@ -187,10 +209,12 @@ def refuse_inconvertible(module: nn.Module) -> None:
                     f"{where} shares its {own} with {owner[parameter]}: untie them, or use a DeepEnsemble"
                 )
             owner[parameter] = where
-        hooked = (
-            part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or "forward" in vars(part)
-        )
-        if convertible and (hooked or not isinstance(part._parameters.get("weight"), nn.Parameter)):
+        if "forward" in vars(part):
+            raise InputError(
+                f"{where} has a forward that was set on it alone, which goes on to call the original's "
+                "parts: make it a method of its class"
+            )
+        if convertible and (has_hooks(part) or not isinstance(part._parameters.get("weight"), nn.Parameter)):
             raise InputError(
                 f"{where} has hooks or a parametrised weight, which would be lost: remove them first"
             )

@@ -33,7 +33,8 @@ class DeepEnsemble(nn.Module):
 
     def forward(self, x: Tensor, *, per_member: bool = False) -> Tensor:
         rows = rows_of_members(x, self.members, per_member=per_member)
-        return torch.stack([network(own) for network, own in zip(self.networks, rows, strict=True)])
+        # A copy for each: what one network changes in place, the next must not see.
+        return torch.stack([network(own.clone()) for network, own in zip(self.networks, rows, strict=True)])
 
     def member(self, k: int) -> nn.Module:
         """Network k itself, not a copy."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from calmix.ensembles.graphs import outside_graphs
-from calmix.ensembles.members import require_member, rows_of_members
+from calmix.ensembles.members import require_member, require_rows, rows_of_members
 from calmix.ensembles.swap import swap_modules
 from calmix.errors import InputError
 from calmix.seeds import generator
@@ -116,6 +116,11 @@ class MCDropout(nn.Module):
     def forward(self, x: Tensor, *, per_member: bool = False) -> Tensor:
         rows = rows_of_members(x, self.members, per_member=per_member)
         if self.training:
+            if torch._C._current_graph_task_id() != -1:
+                raise InputError(
+                    "MCDropout draws new masks at every call in training, so torch.utils.checkpoint cannot "
+                    "run it again: put checkpoints around parts of the network that have no dropout"
+                )
             self.steps += 1
             return self._drawn(rows, [(self.seed, "step", self.steps)])
         at_once = max(1, ROWS_AT_ONCE // max(1, rows.shape[1]))
@@ -124,11 +129,16 @@ class MCDropout(nn.Module):
         return torch.cat([self._drawn(rows[i : i + at_once], keys[i : i + at_once]) for i in starts])
 
     def _drawn(self, rows: Tensor, keys: list[tuple[int, str, int]]) -> Tensor:
+        """One pass, on a copy that is laid out the same for any number of rows: masks follow the layout."""
+        folded = rows.clone(memory_format=torch.contiguous_format).flatten(0, 1)
+        fused = torch.backends.mha.get_fastpath_enabled()  # a transformer's evaluation without its dropout
+        torch.backends.mha.set_fastpath_enabled(False)
         DRAWS.keys, DRAWS.place = keys, 0
         try:
-            out: Tensor = self.network(rows.flatten(0, 1))
+            out = require_rows(self.kind, self.network(folded), folded)
         finally:
             DRAWS.keys = []
+            torch.backends.mha.set_fastpath_enabled(fused)
         return out.reshape(*rows.shape[:2], *out.shape[1:])
 
     def member(self, k: int) -> nn.Module:

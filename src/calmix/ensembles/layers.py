@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from calmix.ensembles.members import TURN, require_shares
+from calmix.ensembles.members import TURN, require_channels, require_shares
 from calmix.ensembles.scaled import ScaledConvolution, along_channels, by_member
 
 Layer: TypeAlias = (
@@ -51,6 +51,7 @@ class RankOne(nn.Module):
             layer.bias = None
 
     def forward(self, x: Tensor, output_size: list[int] | None = None) -> Tensor:
+        require_channels(self.layer, x.shape[-1 if isinstance(self.layer, nn.Linear) else 1], self.s.shape[1])
         if TURN.member is not None:
             return self._alone(x, TURN.member, output_size)
         require_shares(self.layer, x, len(self.r))
@@ -78,6 +79,7 @@ class RankOne(nn.Module):
             type(self.layer) not in CONVOLUTIONS
             or self.layer.padding_mode != "zeros"
             or isinstance(self.layer.padding, str)
+            or x.is_complex()
             or torch.compiler.is_compiling()
             or (torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind))
             or torch._C._are_functorch_transforms_active()

@@ -1,6 +1,9 @@
 """The member axis: how it enters an ensemble, and whose turn it is inside."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -22,6 +25,17 @@ class Turn(threading.local):
 TURN = Turn()
 
 
+@contextmanager
+def new_turn() -> Iterator[None]:
+    """A turn of nobody, whoever's it was, until the end of the block."""
+    before = TURN.member, TURN.weights
+    TURN.member, TURN.weights = None, {}
+    try:
+        yield
+    finally:
+        TURN.member, TURN.weights = before
+
+
 def rows_of_members(x: Tensor, members: int, *, per_member: bool) -> Tensor:
     """What each member sees, (members, B, ...), of x (B, ...) for all or (members or 1, B, ...); no copy.
 
@@ -29,6 +43,8 @@ def rows_of_members(x: Tensor, members: int, *, per_member: bool) -> Tensor:
     >>> rows_of_members(torch.zeros(1, 5, 2), 4, per_member=True).shape
     torch.Size([4, 5, 2])
     """
+    if x.ndim == 0:
+        raise InputError("x is a single number; it must be (B, ...), rows first")
     if not per_member:
         return x.expand(members, *x.shape)
     if x.ndim < 2 or x.shape[0] not in (1, members):
@@ -46,6 +62,20 @@ def require_shares(layer: nn.Module, x: Tensor, members: int) -> None:
             f"a {type(layer).__name__} got {x.shape[0]} rows for {members} members: "
             "the module must keep the batch as the first axis"
         )
+
+
+def require_channels(layer: nn.Module, found: int, channels: int) -> None:
+    """One channel would otherwise be taken for as many as there are factors."""
+    if found != channels:
+        raise InputError(f"a {type(layer).__name__} for {channels} channels got {found}")
+
+
+def require_rows(kind: str, out: Any, rows: Tensor) -> Tensor:
+    """What a network made of rows, where that is one tensor with as many."""
+    if not isinstance(out, Tensor) or out.ndim == 0 or out.shape[0] != rows.shape[0]:
+        got = tuple(out.shape) if isinstance(out, Tensor) else f"a {type(out).__name__}"
+        raise InputError(f"{kind} made {got} of {rows.shape[0]} rows: it must return one tensor, rows first")
+    return out
 
 
 def require_member(k: int, members: int) -> None:

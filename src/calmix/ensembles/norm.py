@@ -8,8 +8,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from calmix.ensembles.members import TURN, require_shares
-from calmix.ensembles.swap import swap_modules
+from calmix.ensembles.members import TURN, require_channels, require_shares
+from calmix.ensembles.swap import has_hooks, swap_modules
+from calmix.errors import InputError
 
 
 class MemberNorm(nn.Module):
@@ -18,6 +19,7 @@ class MemberNorm(nn.Module):
     def __init__(self, norms: list[nn.Module]) -> None:
         super().__init__()
         self.norms = nn.ModuleList(norms)
+        self.norms.training = norms[0].training
 
     def forward(self, x: Tensor) -> Tensor:
         if TURN.member is not None:
@@ -65,6 +67,7 @@ class SynchronisedNorm(_BatchNorm):
     def forward(self, x: Tensor) -> Tensor:
         if not (self.training or self.running_mean is None) or not dist.is_initialized():
             return super().forward(x)
+        require_channels(self, x.shape[1], self.num_features)
         shape = (1, -1) + (1,) * (x.ndim - 2)
         axes = [0, *range(2, x.ndim)]
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
@@ -101,13 +104,19 @@ def synchronise(model: Model) -> Model:
     """`model`, changed in place: its batch norms, shared or a member's own, reduce over all processes.
 
     Parameters and buffers stay the same objects under the same names, so that an optimiser or a checkpoint
-    made before goes on to fit.
+    made before goes on to fit. A norm of another kind or with hooks is refused: they would be lost.
 
     >>> synchronise(nn.Sequential(nn.BatchNorm1d(3)))
     Sequential(
       (0): SynchronisedNorm(3, eps=1e-05, ...)
     )
     """
+    for name, part in model.named_modules():
+        if isinstance(part, BATCH_NORMS) and (type(part) not in BATCH_NORMS or has_hooks(part)):
+            raise InputError(
+                f"{name or 'the module itself'} ({type(part).__name__}) is no plain batch norm, or has "
+                "hooks: it cannot be synchronised"
+            )
 
     def swap(old: nn.Module) -> nn.Module | None:
         if not isinstance(old, BATCH_NORMS):

@@ -49,7 +49,7 @@ class ScaledConvolution(torch.autograd.Function):
         of_x, *of_weights, _ = ctx.needs_input_grad
         grad_x = grad_weight = grad_r = grad_s = None
         if of_x:
-            scaled = (by_member(grad, r) * along_channels(r, grad)).flatten(0, 1)
+            scaled = (by_member(grad, r) * along_channels(r, grad)).reshape(grad.shape)
             grad_x = gradients(scaled, x, weight, ctx.layer, [True, False, False])[0]
             by_member(grad_x, s).mul_(along_channels(s, grad_x))
         if any(of_weights):
@@ -63,7 +63,7 @@ class ScaledConvolution(torch.autograd.Function):
             grad_weight = (
                 (kernels * (rows * columns).reshape(*kernels.shape[:4], *ones)).sum(0).reshape_as(weight)
             )
-            met = (kernels * weight.reshape(kernels.shape[1:])).flatten(4).sum(4)
+            met = (kernels * weight.reshape(kernels.shape[1:])).reshape(*kernels.shape[:4], -1).sum(4)
             grad_r = (met * columns).sum(3).reshape_as(r)
             grad_s = (met * rows).sum(2).reshape_as(s)
         return grad_x, grad_weight, grad_r, grad_s, None

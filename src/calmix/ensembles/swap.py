@@ -5,6 +5,12 @@ from collections.abc import Callable
 from torch import nn
 
 
+def has_hooks(part: nn.Module) -> bool:
+    """Whether calling a part does more than its class says, which is lost when it is swapped."""
+    hooks = (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks)
+    return any(hooks) or "forward" in vars(part)
+
+
 def swap_modules(root: nn.Module, swap: Callable[[nn.Module], nn.Module | None]) -> nn.Module:
     """`root`, changed in place: each part for which `swap` has another is exchanged for it, itself included.
 

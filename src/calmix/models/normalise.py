@@ -33,6 +33,9 @@ class Normalise(nn.Module):
             raise InputError(f"std must be above 0 in every channel, got {tuple(std)}")
 
     def forward(self, x: Tensor) -> Tensor:
+        values = self.std if self.mean is None else self.mean
+        if values is not None and x.shape[1] != len(values):
+            raise InputError(f"the network takes inputs of {len(values)} channels, and got {x.shape[1]}")
         shape = (-1,) + (1,) * (x.ndim - 2)
         if self.mean is not None:
             x = x - self.mean.view(shape)
