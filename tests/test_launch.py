@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from calmix import InputError, checkpoint, run_folder
+from calmix.launch import Machine
 from tests.scenarios import Stop, StopAt, tiny, trained, weights
 
 
@@ -152,3 +153,9 @@ def test_runs_are_found_in_folders(tmp_path):
     (runs[0].folder / "recipe.json").write_text("{broken")
     with pytest.raises(InputError, match="cannot be read as JSON"):
         run_folder.open_run(runs[0].folder)
+
+
+@pytest.mark.parametrize("wrong", [{"accelerator": "gpuu"}, {"precision": "33-true"}])
+def test_a_machine_that_cannot_be_had_is_told_in_words(wrong):
+    with pytest.raises(InputError, match="cannot be had here"):
+        Machine(**wrong).fabric()

@@ -2,7 +2,7 @@
 
 `summary.json` holds `clean` and, with corruptions, `corrupted[name][severity]`, each with `pool`, `members`
 and `diversity`; numbers stand plainly beside their `<name>_interval`. `cA` and `cECE` are the means over
-types and severities, in per cent like the paper's.
+severities and the types last asked for, in per cent like the paper's.
 """
 
 import json
@@ -65,8 +65,8 @@ def evaluate(
             judged = judge(held, resamples=FEWER_RESAMPLES)
             rows[str(severity)] = judged | {"temperature": _scaled(fitted, held)}
         listener.step(Step("judging", done, len(pairs)))
-    if corrupted:
-        rows = [row for of_name in corrupted.values() for row in of_name.values()]
+    if names:
+        rows = [row for name in names for row in corrupted[name].values()]
         summary["cA"] = 100 * statistics.fmean(row["pool"]["accuracy"] for row in rows)
         summary["cECE"] = 100 * statistics.fmean(row["pool"]["ece"] for row in rows)
         summary["cECE_temperature"] = 100 * statistics.fmean(row["temperature"]["ece"] for row in rows)

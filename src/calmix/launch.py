@@ -54,13 +54,20 @@ class Machine:
 
         torch.set_num_threads(self.threads)
         distributed = self.devices * self.nodes > 1
-        fabric = Fabric(
-            accelerator=self.accelerator,
-            devices=self.devices,
-            num_nodes=self.nodes,
-            precision=self.precision,  # type: ignore[arg-type]
-            strategy="ddp" if distributed else "auto",
-        )
+        try:
+            fabric = Fabric(
+                accelerator=self.accelerator,
+                devices=self.devices,
+                num_nodes=self.nodes,
+                precision=self.precision,  # type: ignore[arg-type]
+                strategy="ddp" if distributed else "auto",
+            )
+        except (ValueError, RuntimeError, ImportError, TypeError) as error:
+            told = str(error).splitlines()[0]
+            raise InputError(
+                f"--accelerator {self.accelerator} --devices {self.devices} --precision {self.precision} "
+                f"cannot be had here: {told}"
+            ) from None
         if distributed:
             fabric.launch()
         return fabric

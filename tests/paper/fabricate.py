@@ -7,11 +7,12 @@ import json
 import torch
 
 from calmix import run_folder
+from calmix.corruptions import CORRUPTIONS
 from calmix.evaluate import SEVERITIES, judge
 from calmix.paper.methods import method
 from calmix.predictions import Predictions, save_predictions
 
-TYPES = ("fog", "snow")
+TYPES = CORRUPTIONS
 
 
 def predictions(accuracy, confidence, *, members=2, size=2000, classes=4):
@@ -49,7 +50,8 @@ def fabricate(
     run = run_folder.create(dataclasses.replace(recipe, **fields), out)
     run.model.write_bytes(b"")
     held = predictions(accuracy, confidence)
-    save_predictions(run.predictions("test"), held.logits, held.labels)
+    for what in ("validation", "test"):
+        save_predictions(run.predictions(what), held.logits, held.labels)
     clean = judged(accuracy, confidence, len(held.labels))
     summary = {"clean": clean, "temperature": clean["pool"] | {"temperature": temperature}}
     if corrupted:
@@ -58,9 +60,10 @@ def fabricate(
         row = row | {"temperature": row["pool"]}
         summary["corrupted"] = {name: {str(s): row for s in SEVERITIES} for name in TYPES}
         summary["cECE_temperature"] = 100 * row["pool"]["ece"]
-        for name in TYPES:
-            for severity in SEVERITIES:
-                save_predictions(run.predictions(f"{name}-{severity}"), held.logits, held.labels)
+        first, *others = (run.predictions(f"{name}-{severity}") for name in TYPES for severity in SEVERITIES)
+        save_predictions(first, held.logits, held.labels)
+        for path in others:
+            path.hardlink_to(first)
     if mixed is not None:
         run_folder.write_json(run.mixed, mixed)
     line = {"member": 0, "epoch": 1, "accuracy": accuracy, "ece": 0.1, "gap_pool": 0.1, "seconds": 2.5}

@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("ray")
 
+from calmix.errors import InputError
 from calmix.launch import Machine
 from calmix.paper.cluster import Cluster, Parcel
 from calmix.paper.tasks import OneByOne, Place, Task, divide
@@ -75,3 +76,9 @@ def test_a_parcel_holds_what_a_member_made_and_nothing_that_passes(tmp_path):
         "copy": ["run/members/0/checkpoint.pt", member, "run/recipe.json"],
         "empty": [],
     }
+
+
+def test_where_no_cluster_listens_is_said_at_once(tmp_path):
+    cluster = Cluster(Place(tmp_path, None, MACHINE), Silence(), address="127.0.0.1:1")
+    with pytest.raises(InputError, match=r"no Ray cluster listens at 127\.0\.0\.1:1"), cluster:
+        pass

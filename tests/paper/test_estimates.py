@@ -3,17 +3,21 @@ import pytest
 import torch
 
 from calmix import metrics
+from calmix.paper import estimates
 from calmix.paper.estimates import (
     RESAMPLES,
     Estimate,
     Estimates,
     accuracy_draws,
     at_temperature,
+    dce_draws,
     ece_draws,
     gap_draws,
+    kernel_draws,
     resamples,
 )
 from calmix.paper.study import NotRunError, Study
+from calmix.predictions import Predictions
 from tests.paper.fabricate import fabricate
 
 
@@ -38,6 +42,7 @@ def test_the_samples_own_numbers_are_the_metrics(sample):
         (accuracy_draws, metrics.accuracy),
         (ece_draws, metrics.ece),
         (gap_draws, metrics.gap),
+        (dce_draws, metrics.dce),
     ):
         assert draws(*sample, counts)[0] == pytest.approx(100 * metric(*sample), abs=1e-4)
 
@@ -99,3 +104,26 @@ def test_corrupted_numbers_are_means_over_types_and_severities(tmp_path):
     s = Estimates(Study.of([fabricate(tmp_path / "clean", "batch", "none")], "cifar10"))
     with pytest.raises(NotRunError, match="under corruption"):
         s.ca("batch", "none")
+
+
+def test_the_kernel_errors_first_order_spread_is_that_of_fresh_samples(monkeypatch):
+    draw = torch.Generator().manual_seed(0)
+
+    def fresh():
+        logits = 2 * torch.randn(200, 3, generator=draw)
+        labels = (logits / 2).softmax(-1).multinomial(1, generator=draw)[:, 0]  # half as sure as it says
+        return Predictions(logits[None], labels)
+
+    samples = [fresh() for _ in range(100)]
+    errors = [100 * metrics.skce(s.logits[0].softmax(-1), s.labels) for s in samples]
+    monkeypatch.setattr(estimates, "predictions", lambda result, what: samples[0])
+    value, drawn = kernel_draws(None)
+    assert value == pytest.approx(errors[0])
+    assert drawn.shape == (RESAMPLES,)
+    assert drawn.std() == pytest.approx(np.std(errors), rel=0.35)
+
+
+def test_an_estimate_is_sure_of_its_sign_or_not():
+    around = np.linspace(-1, 1, RESAMPLES)[None]
+    for value, sign in ((2.0, 1), (-2.0, -1), (0.5, 0)):
+        assert Estimate((0,), np.array([value]), value + around).sign == sign

@@ -163,7 +163,12 @@ def test_a_state_is_as_far_as_its_epochs(tmp_path):
     assert state(recipe, (), tmp_path) == ("partly", 0.75)
     run.model.write_bytes(b"")
     assert state(recipe, (), tmp_path) == ("partly", 0.0)
-    run_folder.write_json(run.summary, {"corrupted": {"fog": {"1": {}}}})
+    for summary in ({}, {"clean": {}, "temperature": {}, "corrupted": {"fog": {"1": {}}}}):
+        run_folder.write_json(run.summary, summary)
+        assert state(recipe, (), tmp_path) == ("partly", 0.0)  # no predictions
+    for what in ("validation", "test", "fog-1"):
+        run.predictions(what).parent.mkdir(exist_ok=True)
+        run.predictions(what).write_bytes(b"")
     assert state(recipe, (), tmp_path) == ("finished", 0.0)
     assert state(recipe, ("fog",), tmp_path) == ("partly", 0.0)
 

@@ -8,8 +8,10 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from calmix import data
 from calmix.paper.claims import claims_table, main_dataset
 from calmix.paper.study import Study
+from calmix.recipe import one_of
 from calmix.run_folder import find_runs
 
 
@@ -33,6 +35,8 @@ class Claims:
 
 def main(arguments: list[str]) -> None:
     wish = tyro.cli(Claims, args=arguments, prog="calmix claims")
+    if wish.dataset is not None:
+        one_of("dataset", wish.dataset, data.NAMES)
     runs = find_runs([wish.runs])
     judged = claims_table(runs, wish.dataset)
     if wish.json:

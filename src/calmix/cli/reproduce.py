@@ -91,11 +91,14 @@ def main(arguments: list[str]) -> int:
         for table in forecast(plan, wish.out, wish.data_root, tflops=wish.tflops):
             console.print(table.rich())
         return 0
+    target = wish.render or wish.out
+    target = target if target.suffix == ".md" else target / "results.md"
+    if target.is_dir():
+        raise InputError(f"--render {target}: there is a folder of that name; give a file, or another folder")
+    target.parent.mkdir(parents=True, exist_ok=True)  # what cannot be written shows before the training
     with Display() as display:
         failed = carry_out(plan, wish.out, hands(wish, display), display)
     show(plan, wish.out, console)
-    target = wish.render or wish.out
-    target = target if target.suffix == ".md" else target / "results.md"
     written = write(
         plan, wish.out, target, command=f"calmix reproduce {shlex.join(arguments)}", failed=failed
     )

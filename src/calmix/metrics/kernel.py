@@ -50,6 +50,26 @@ def skce(
     return float(total - diagonal) / (n * (n - 1))
 
 
+def skce_terms(probs: Array, labels: Array) -> Tensor:
+    """For each example the mean of h over its pairs with all others, (N,): their mean is the unbiased SKCE,
+    and twice their standard deviation over the root of N its standard error.
+
+    >>> import torch
+    >>> probs, labels = torch.tensor([[0.75, 0.25], [0.75, 0.25]]), torch.tensor([0, 1])
+    >>> skce_terms(probs, labels)
+    tensor([-0.3750, -0.3750], dtype=torch.float64)
+    """
+    rows = kernel_rows(probs, labels, "unbiased", None)
+    terms = torch.zeros(len(rows.labels), dtype=torch.float64)
+    for i, j, h in pairs(rows, median_distance(rows.probs)):
+        if i == j:
+            h = h.fill_diagonal_(0)
+        else:
+            terms[j : j + h.shape[1]] += h.sum(0)
+        terms[i : i + h.shape[0]] += h.sum(1)
+    return terms / (len(terms) - 1)
+
+
 def kernel_rows(probs: Array, labels: Array, estimator: str, bandwidth: float | None) -> Block:
     """The whole sample, once everything is found in order."""
     if estimator not in get_args(Estimator):

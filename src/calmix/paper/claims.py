@@ -36,13 +36,14 @@ class Part:
 class Claim:
     """A sentence of the paper; `rule` judges it for one of the `ensembles` that it speaks of.
 
-    `dataset` is where it speaks of one of its own.
+    `dataset` is where it speaks of one of its own; of those in `aside` it does not speak.
     """
 
     sentence: str
     rule: Callable[[Estimates, str], Iterator[Part]]
     ensembles: tuple[str, ...] = ("batch", "mc", "deep")
     dataset: str | None = None
+    aside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,9 @@ def overall(parts: Iterable[Part]) -> str:
 
 
 def _parts(claim: Claim, study: Estimates, ensemble: str) -> Iterator[Part]:
+    if (dataset := study.study.dataset) in claim.aside:
+        yield Part(ENSEMBLES[ensemble], NOT_RUN, f"the paper does not claim it of {dataset}")
+        return
     try:
         yield from claim.rule(study, ensemble)
     except NotRunError as missing:
@@ -158,7 +162,8 @@ def camixup_is_below_mixup(s: Estimates, e: str) -> Iterator[Part]:
 
 
 def camixup_keeps_accuracy(s: Estimates, e: str) -> Iterator[Part]:
-    yield more(s.accuracy, (e, "camixup"), (e, "mixup"), by=-0.2)
+    paper_own = 0.22 if (s.study.dataset, e) == ("cifar100", "deep") else 0.2
+    yield more(s.accuracy, (e, "camixup"), (e, "mixup"), by=-paper_own)
     yield more(s.accuracy, (e, "camixup"), (e, "none"))
 
 
@@ -219,19 +224,15 @@ def forgetting_beats_classes(s: Estimates, e: str) -> Iterator[Part]:
 
 
 def other_metrics_rank_alike(s: Estimates, e: str) -> Iterator[Part]:
-    """A difference in rank counts against the claim only where ECE itself is sure of the order."""
+    """Where both are sure of the order, it must be the same."""
     for this, that in (("none", "mixup"), ("mixup", "camixup"), ("none", "camixup")):
         ece = s.ece(e, this) - s.ece(e, that)
-        low, high = ece.interval
-        for metric in ("dce", "skce"):
-            a, b = (
-                np.mean([result.summary["clean"]["pool"][metric] for result in s.study[e, augment]])
-                for augment in (this, that)
-            )
-            alike = (a - b) * ece.value > 0
-            verdict = HOLDS if alike else UNDECIDED if low <= 0 <= high else FAILS
-            of = f"{metric.upper()} of {ENSEMBLES[e]} {title(this)} - {title(that)}"
-            yield Part(of, verdict, f"{a - b:+.2g}, of ECE {ece}")
+        for name, of in (("DCE", s.dce), ("100 x SKCE", s.skce)):
+            other = of(e, this) - of(e, that)
+            signs = ece.sign * other.sign
+            verdict = HOLDS if signs > 0 else FAILS if signs < 0 else UNDECIDED
+            what = f"{name} of {ENSEMBLES[e]} {title(this)} - {title(that)}"
+            yield Part(what, verdict, f"{other}, of ECE {ece}")
 
 
 def mixup_is_confident_only_close(s: Estimates, e: str) -> Iterator[Part]:
@@ -278,6 +279,7 @@ CLAIMS = (
         "CAMixup mixes hard classes in more than 80 % of the epochs and easy ones in less than 10 %",
         camixup_mixes_hard_classes,
         BE,
+        aside=("cifar100",),
     ),
     Claim(
         "Under corruption Mixup raises accuracy and does not worsen ECE against none",
@@ -309,6 +311,7 @@ CLAIMS = (
         "Forgetting-count CAMixup beats class-based CAMixup on most of accuracy, ECE, cA and cECE",
         forgetting_beats_classes,
         ("batch", "mc"),
+        aside=("cifar100",),
     ),
     Claim(
         "SKCE and DCE rank none, Mixup and CAMixup as ECE does", other_metrics_rank_alike, ("batch", "deep")

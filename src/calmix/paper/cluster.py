@@ -7,6 +7,7 @@ worker leaves behind helps only the next one on its machine.
 
 import io
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -25,6 +26,7 @@ from calmix.progress import Listener, Step
 
 RETRIES = 3
 LISTEN = 0.5  # seconds between two rounds of listening
+CONNECT = 5.0  # seconds in which a cluster must answer
 
 
 class Cluster:
@@ -54,7 +56,11 @@ class Cluster:
     def __enter__(self) -> "Cluster":
         address = self.address or os.environ.get("RAY_ADDRESS") or "local"
         options: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
-        self.ray.init(address=address, log_to_driver=False, configure_logging=False, **options)
+        require_listener(address)
+        try:
+            self.ray.init(address=address, log_to_driver=False, configure_logging=False, **options)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise InputError(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from None
         self.ears = self.ray.remote(num_cpus=0)(Ears).remote()
         self.work = self.ray.remote(max_retries=RETRIES, **self.resources)(work)
         return self
@@ -90,6 +96,17 @@ class Cluster:
         if parcel:
             parcel.unpack(self.place.out)
         return done  # type: ignore[no-any-return]
+
+
+def require_listener(address: str) -> None:
+    """Ray itself waits for minutes where nobody listens."""
+    match = re.fullmatch(r"(?:ray://)?([^/:]+):(\d+)", address)
+    if not match:  # local, auto, or a form of Ray's own
+        return
+    try:
+        socket.create_connection((match[1], int(match[2])), timeout=CONNECT).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(f"no Ray cluster listens at {address}: {error}") from None
 
 
 class Ears:

@@ -15,7 +15,11 @@ import torch
 from scipy import stats
 from torch import Tensor
 
+from calmix import metrics
+from calmix.corruptions import CORRUPTIONS
 from calmix.evaluate import SEVERITIES
+from calmix.metrics.debiased import dce_statistic
+from calmix.metrics.sample import Sample
 from calmix.paper.methods import ENSEMBLES, title
 from calmix.paper.study import NotRunError, Result, Study
 from calmix.predictions import Predictions, load_predictions, pool
@@ -68,6 +72,12 @@ class Estimate:
             over_seeds = stats.t.ppf((1 + LEVEL) / 2, count - 1) * self.values.std(ddof=1) / count**0.5
         return self.value - float(np.hypot(low, over_seeds)), self.value + float(np.hypot(high, over_seeds))
 
+    @property
+    def sign(self) -> int:
+        """1 or -1 where the interval is sure of it, otherwise 0."""
+        low, high = self.interval
+        return (low > 0) - (high < 0)
+
     def __str__(self) -> str:
         low, high = self.interval
         seeds = f" over {len(self.seeds)} seeds" if len(self.seeds) > 1 else ""
@@ -82,6 +92,7 @@ class Estimates:
         self.study = study
         self._clean = functools.cache(clean_draws)
         self._corrupted = functools.cache(corrupted_draws)
+        self._kernel = functools.cache(kernel_draws)
 
     def accuracy(self, *method: str) -> Estimate:
         return self._estimate(method, "accuracy")
@@ -91,6 +102,13 @@ class Estimates:
 
     def gap(self, *method: str) -> Estimate:
         return self._estimate(method, "gap")
+
+    def dce(self, *method: str) -> Estimate:
+        return self._estimate(method, "dce")
+
+    def skce(self, *method: str) -> Estimate:
+        results = self.study[method[0], method[1]]
+        return self._joined(results, [self._kernel(result) for result in results])
 
     def scaled_ece(self, *method: str) -> Estimate:
         """With the pool's temperature, which was fitted on validation images."""
@@ -113,9 +131,13 @@ class Estimates:
 
     def _estimate(self, method: tuple[str, ...], name: str, corrupted: bool = False) -> Estimate:
         results = self.study[method[0], method[1]]
-        if corrupted and not all("corrupted" in result.summary for result in results):
+        if corrupted and not all(result.corrupted for result in results):
             raise NotRunError(f"{ENSEMBLES[method[0]]} with {title(method[1])} under corruption")
         found = [(self._corrupted if corrupted else self._clean)(result)[name] for result in results]
+        return self._joined(results, found)
+
+    @staticmethod
+    def _joined(results: Sequence[Result], found: "Sequence[tuple[float, Array]]") -> Estimate:
         values, drawn = (np.stack([column[i] for column in found]) for i in (0, 1))
         return Estimate(tuple(result.run.recipe.seed for result in results), values, drawn)
 
@@ -137,17 +159,26 @@ def clean_draws(result: Result) -> Drawn:
         "accuracy": accuracy_draws(pooled, held.labels, counts),
         "ece": ece_draws(pooled, held.labels, counts),
         "gap": gap_draws(pooled, held.labels, counts),
+        "dce": dce_draws(pooled, held.labels, counts),
         "scaled_ece": ece_draws(scaled, held.labels, counts),
         "member_ece": member_ece,
         "member_gap": member_gap,
     }
 
 
+def kernel_draws(result: Result) -> tuple[float, Array]:
+    """SKCE of the test set, times 100; resampled to first order, which spares it all pairs again."""
+    held = predictions(result, "test")
+    terms = metrics.kernel.skce_terms(pool(held.logits.double()), held.labels)
+    centred = (terms - terms.mean()).float() @ resamples(len(held.labels)) / len(terms)
+    return _split(terms.mean() + 2 * centred.double())
+
+
 def corrupted_draws(result: Result) -> Drawn:
     """Means over types and severities, in per cent: an image is drawn with all its corrupted versions."""
     found: dict[str, list[tuple[float, Array]]] = {"accuracy": [], "ece": [], "scaled_ece": []}
     temperature = result.summary["temperature"]["temperature"]
-    for name in result.summary["corrupted"]:
+    for name in CORRUPTIONS:
         for severity in SEVERITIES:
             held = predictions(result, f"{name}-{severity}")
             counts = resamples(len(held.labels))
@@ -201,6 +232,18 @@ def ece_draws(probs: Tensor, labels: Tensor, counts: Tensor) -> tuple[float, Arr
     bins = (probs.amax(1).double() * NUM_BINS).ceil().long().clamp(1, NUM_BINS) - 1
     by_bin = torch.zeros(NUM_BINS, len(labels)).scatter_(0, bins[None], gaps[None])
     return _split((by_bin @ counts).abs().sum(0) / len(labels))
+
+
+def dce_draws(probs: Tensor, labels: Tensor, counts: Tensor) -> tuple[float, Array]:
+    """In the sample's own bins of equal mass."""
+    sample = Sample(probs, labels)
+    statistic = dce_statistic(sample)
+    cell, value, hit_cell, hit = statistic.terms(sample.whole())
+    sums = statistic.zeros(counts.shape[1])
+    sums[0].index_add_(0, cell[:, 0], counts.double())
+    sums[1].index_add_(0, cell[:, 0], counts * value)
+    sums[2].index_add_(0, hit_cell, counts * hit[:, None])
+    return _split(statistic.finish(statistic.value(statistic.cells(sums))))
 
 
 def _gaps(probs: Tensor, labels: Tensor) -> Tensor:

@@ -197,7 +197,8 @@ ITEMS = (
     Item(
         "label-smoothing",
         "Ensembles and label smoothing",
-        "ECE and error against the smoothing coefficient.",
+        "ECE and error against the smoothing coefficient. The paper's numbers with smoothing are from its "
+        "authors' notebook.",
         cross(THREE, SMOOTHINGS),
         _label_smoothing,
     ),
@@ -285,7 +286,8 @@ ITEMS = (
         "beyond",
         "Beyond the paper: nine ways to train, before and after a temperature",
         "CAMixup by member and by pool, RegMixup, MixupMP, CutMix and label smoothing, before and after one "
-        "temperature for the pool, with the time each takes to train, its members one after the other.",
+        "temperature for the pool, with the time each takes to train, its members one after the other. The "
+        "paper's number with label smoothing is from its authors' notebook.",
         cross(("deep", "batch"), BEYOND),
         _beyond,
         corruptions=True,

@@ -57,7 +57,9 @@ def regime(recipe: Recipe) -> str:
     >>> regime(dataclasses.replace(method("digits", "deep", scale="smoke"), epochs=5))
     'smoke, epochs 5'
     """
-    plain = method(recipe.dataset, recipe.ensemble, recipe.augment, scale=recipe.scale, seed=recipe.seed)
+    augment = "+".join(part for part in (recipe.transform, recipe.mixing) if part != "none") or "none"
+    plain = preset(recipe.dataset, recipe.ensemble, augment, scale=recipe.scale, seed=recipe.seed)
+    plain = dataclasses.replace(plain, smoothing=recipe.smoothing, gap_of=recipe.gap_of)
     changed = [
         f"{field.name.replace('_', ' ')} {getattr(recipe, field.name)}"
         for field in dataclasses.fields(Recipe)

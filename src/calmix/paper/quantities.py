@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from calmix.corruptions import CORRUPTIONS
 from calmix.paper.methods import SMOOTHED
 from calmix.paper.study import Method, Result, Study
 from calmix.report import paper_numbers as paper
@@ -44,12 +45,14 @@ def _scaled(name: str, factor: float = 100.0) -> Reading:
     return lambda result: factor * float(result.summary["temperature"][name])
 
 
-def _corrupted(name: str, factor: float = 100.0) -> Reading:
-    """The mean over types and severities."""
+def _corrupted(name: str, factor: float = 100.0, of: str = "pool") -> Reading:
+    """The mean over the benchmark's types and severities, where the run has them all."""
 
     def mean(result: Result) -> float | None:
-        rows = [row for of_type in result.summary.get("corrupted", {}).values() for row in of_type.values()]
-        return factor * float(sum(row["pool"][name] for row in rows)) / len(rows) if rows else None
+        if not result.corrupted:
+            return None
+        rows = [row for kind in CORRUPTIONS for row in result.summary["corrupted"][kind].values()]
+        return factor * float(sum(row[of][name] for row in rows)) / len(rows)
 
     return mean
 
@@ -124,5 +127,5 @@ TEMPERATURE = Quantity("T", _scaled("temperature", 1.0))
 SCALED_ECE = Quantity("ECE % at T", _scaled("ece"))
 SCALED_DCE = Quantity("DCE % at T", _scaled("dce"))
 SCALED_NLL = Quantity("NLL at T", _scaled("nll", 1.0), digits=".3f")
-SCALED_CECE = Quantity("cECE % at T", lambda result: result.summary.get("cECE_temperature"))
+SCALED_CECE = Quantity("cECE % at T", _corrupted("ece", of="temperature"))
 SECONDS = Quantity("training s", _seconds, digits=".0f")

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from calmix import run_folder
 from calmix.corruptions import CORRUPTIONS
 from calmix.data.catalogue import look_up
 from calmix.errors import InputError
 from calmix.evaluate import SEVERITIES
 from calmix.paper.items import Item
+from calmix.paper.study import read_result
 from calmix.paper.tasks import Hands, Task, divide
 from calmix.progress import Listener, Step
 from calmix.recipe import Recipe
@@ -86,10 +86,14 @@ def state(recipe: Recipe, corruptions: Iterable[str], out: Path) -> tuple[State,
 
 
 def _evaluated(run: Run, corruptions: Iterable[str]) -> bool:
-    if not run.summary.exists():
+    if (result := read_result(run)) is None:
         return False
-    corrupted = run_folder.read_json(run.summary).get("corrupted", {})
-    return all(str(s) in corrupted.get(name, {}) for name in corruptions for s in SEVERITIES)
+    judged = result.summary.get("corrupted", {})
+    pairs = [(name, severity) for name in corruptions for severity in SEVERITIES]
+    held = ["validation", "test", *(f"{name}-{severity}" for name, severity in pairs)]
+    return all(str(severity) in judged.get(name, {}) for name, severity in pairs) and all(
+        run.predictions(what).exists() for what in held
+    )
 
 
 def _epochs(path: Path) -> int:

@@ -86,7 +86,8 @@ def write(plan: Plan, out: Path, target: Path, *, command: str, failed: dict[str
             lines += [f"![{caption}](figures/{path.name})", "", f"*{caption}.*", ""]
     if plan.items == ITEMS:
         lines += _claims(plan, out)
-    lines += [f"- failed: {name}: {why}" for name, why in failed.items()]
+    # Of an error only its last line: what stands above is of this machine.
+    lines += [f"- failed: {name}: {why.strip().splitlines()[-1]}" for name, why in failed.items()]
     with files.replacing(target) as file:
         file.write(("\n".join(lines).rstrip() + "\n").encode())
     return written

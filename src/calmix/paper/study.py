@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calmix import run_folder
+from calmix.corruptions import CORRUPTIONS
 from calmix.errors import InputError
 from calmix.paper.methods import ENSEMBLES, regime, title
 from calmix.run_folder import Run
@@ -24,6 +25,11 @@ class Result:
 
     run: Run
     summary: Mapping[str, Any]
+
+    @property
+    def corrupted(self) -> bool:
+        """Whether it was evaluated under every corruption of the benchmark."""
+        return set(CORRUPTIONS) <= set(self.summary.get("corrupted", {}))
 
 
 def read_result(run: Run) -> Result | None:
