@@ -72,6 +72,7 @@ def test_of_many_classes_the_hardest_and_easiest_are_drawn(study, monkeypatch):
     monkeypatch.setattr(figures, "MANY_CLASSES", 2)
     panel, _ = figures.counts(study, ("batch", "camixup")).axes
     assert [tick.get_text() for tick in panel.get_yticklabels()] == ["3", "2"]
+    assert panel.get_ylabel() == "the 1 hardest and the 1 easiest of 4 classes"
 
 
 def test_boxes_stand_at_their_severity_and_nothing_is_cut_off(study):

@@ -206,3 +206,8 @@ def test_seeds_are_counted_from_one(tmp_path):
     with pytest.raises(InputError, match="--seeds must be at least 1"):
         make_plan(chosen(["toy"]), dataset="digits", scale="smoke", seeds=0)
     assert len(make_plan(chosen(["toy"]), dataset="digits", scale="smoke", seeds=3).runs) == 9
+
+
+def test_points_are_not_corrupted():
+    with pytest.raises(InputError, match="camixup shows images under corruption, and clusters are points"):
+        make_plan(chosen(["toy", "camixup"]), dataset="clusters", scale="smoke", seeds=1)

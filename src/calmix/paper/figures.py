@@ -159,6 +159,9 @@ def counts(study: Study, method: Method) -> Figure:
             panel.plot(share[:, k], row + near, "o", color=shade, ms=4, alpha=0.8, mec="white", mew=0.5)
             panel.plot([share[:, k].mean()] * 2, [row - 0.32, row + 0.32], color="#333333", linewidth=1.4)
         panel.set_yticks(rows, [_plain(str(names[k])) for k in order])
+        if len(order) < len(accuracy):
+            half = MANY_CLASSES // 2
+            panel.set_ylabel(f"the {half} hardest and the {half} easiest of {len(accuracy)} classes")
         panel.set_xlim(-2, 102)
         panel.set_xlabel("% of epochs in which the class was mixed (a dot a member)")
         beside.barh(rows, accuracy[order], color="#BBBBBB", height=0.7)

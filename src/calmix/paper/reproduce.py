@@ -20,7 +20,7 @@ from calmix.recipe import Recipe
 from calmix.run_folder import Run
 
 State = Literal["finished", "partly", "missing"]
-FOLDER = "folder"
+FOLDER, POINTS = "folder", "clusters"
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,8 @@ def make_plan(
         raise InputError(f"--seeds must be at least 1, got {seeds}")
     plan = Plan(tuple(items), dataset, scale, seeds, shards=shards)
     for item in items:
+        if item.corruptions and not item.dataset and dataset == POINTS:
+            raise InputError(f"{item.name} shows images under corruption, and {dataset} are points")
         entry = look_up(item.dataset or dataset, root)
         known = absent and (item.dataset != FOLDER or scale == "paper")
         if entry.state != "present" and not known:
