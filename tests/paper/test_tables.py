@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from calmix.paper import quantities as q
@@ -64,3 +66,12 @@ def test_markdown():
         "| --- | ---: |",
         "| BE, none | 1.80 |",
     ]
+
+
+def test_other_work_on_the_machine_counts_little(tmp_path):
+    run = fabricate(tmp_path, "deep", "none")
+    lines = [
+        {"member": k, "epoch": e, "seconds": 100.0 if e == 2 else 1.0 + k} for k in (0, 1) for e in (1, 2, 3)
+    ]
+    run.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert q.SECONDS.values(Study.of([run], "cifar10"), ("deep", "none")) == [3 * 1.0 + 3 * 2.0]

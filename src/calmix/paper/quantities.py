@@ -1,6 +1,7 @@
 """The numbers that tables show: where they stand in a run folder, and what the paper says they are."""
 
 import json
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -66,10 +67,14 @@ def _error(accuracy: Reading) -> Reading:
 
 
 def _seconds(result: Result) -> float | None:
-    """Time in training, the members of an ensemble one after the other."""
+    """Time in training, the members of an ensemble one after the other: a member's median epoch times its
+    epochs, so that what else the machine did meanwhile counts little."""
     if not result.run.metrics.exists():
         return None
-    return float(sum(json.loads(line)["seconds"] for line in result.run.metrics.read_text().splitlines()))
+    epochs: dict[int, list[float]] = {}
+    for line in map(json.loads, result.run.metrics.read_text().splitlines()):
+        epochs.setdefault(line["member"], []).append(line["seconds"])
+    return sum(len(seconds) * statistics.median(seconds) for seconds in epochs.values())
 
 
 def _table(column: str, *, error: bool = False) -> Callable[..., Published | None]:
