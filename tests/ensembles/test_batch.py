@@ -414,10 +414,14 @@ class ChangesItsInput(nn.Module):
 @pytest.mark.parametrize("rows", [8, 40], ids=["folded", "one by one"])
 def test_members_do_not_see_what_others_did_to_the_input(rows):
     model = BatchEnsemble(ChangesItsInput(), members=3, init_std=0, example=torch.rand(4, 3)).eval()
-    with torch.no_grad():
-        out = model(torch.rand(rows, 3))
-    assert torch.equal(out[0], out[1])
-    assert torch.equal(out[0], out[2])
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            x = torch.rand(rows, 3)
+            kept = x.clone()
+            out = model(x)
+        assert torch.equal(out[0], out[1])
+        assert torch.equal(out[0], out[2])
+        assert torch.equal(x, kept)
 
 
 def test_an_ensemble_inside_the_member_of_another_has_its_own_turns():

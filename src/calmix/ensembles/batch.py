@@ -119,10 +119,9 @@ class BatchEnsemble(nn.Module):
     def _apart(self, rows: Tensor) -> Tensor:
         outputs = []
         with new_turn():
-            for k, own in enumerate(rows):
+            for k, own in enumerate(rows_to_change(rows)):
                 TURN.member = k
-                # A copy for each: what the network changes in place, the next member must not see.
-                outputs.append(require_rows(self.kind, self.network(own.clone()), own))
+                outputs.append(require_rows(self.kind, self.network(own), own))
         return torch.stack(outputs)
 
     def member(self, k: int) -> nn.Module:
@@ -171,6 +170,19 @@ class BatchEnsemble(nn.Module):
                 f"{self.kind} cannot be converted: on the example, {complaint} by up to "
                 f"{float((got - want).abs().max()):.3g}. Does it mix rows, or move them from the first axis?"
             )
+
+
+def rows_to_change(rows: Tensor) -> Iterator[Tensor]:
+    """The rows of each member, who may change them in place: the next must not see it, nor the caller.
+
+    The first has a copy, and where that was changed all others have, because they do the same.
+    """
+    first = rows[0].clone()
+    before = None if first.is_inference() else first._version  # which inference tensors do not count
+    yield first
+    changed = before is None or first._version != before
+    for own in rows[1:]:
+        yield own.clone() if changed else own
 
 
 @contextmanager
