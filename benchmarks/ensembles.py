@@ -49,7 +49,6 @@ def straightforward(function: Callable[[], object]) -> Callable[[], object]:
     def run() -> object:
         with (
             patch.object(layers, "forming_pays", lambda x, weight, members: False),
-            patch.object(RankOne, "_has_gradients_by_hand", lambda self, x: False),
             patch.object(BatchEnsemble, "_may_part", lambda self, rows: False),
         ):
             return function()

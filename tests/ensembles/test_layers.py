@@ -107,23 +107,6 @@ def test_gradients_of_gradients(form, monkeypatch):
         torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
 
 
-def test_gradients_by_hand_and_those_of_autograd_are_the_same(monkeypatch):
-    monkeypatch.setattr(layers, "forming_pays", lambda x, weight, members: False)
-    layer, x = made("conv2d")
-    by_hand = layer(x)
-    monkeypatch.setattr(RankOne, "_has_gradients_by_hand", lambda self, x: False)
-    composed = layer(x)
-    assert "ScaledConvolution" in by_hand.grad_fn.name()
-    assert "ScaledConvolution" not in composed.grad_fn.name()
-    sources, weight = [x, *layer.parameters()], torch.randn_like(by_hand)
-    for got, want in zip(
-        torch.autograd.grad(by_hand, sources, weight),
-        torch.autograd.grad(composed, sources, weight),
-        strict=True,
-    ):
-        torch.testing.assert_close(got, want, rtol=0, atol=1e-10)
-
-
 @pytest.mark.parametrize("frozen", ["r", "s", "weight", "x"])
 def test_what_is_frozen_gets_no_gradient_and_the_rest_keeps_its_own(frozen, monkeypatch):
     monkeypatch.setattr(layers, "forming_pays", lambda x, weight, members: False)
@@ -219,7 +202,7 @@ def test_one_channel_is_not_taken_for_many(name):
         layer(x.narrow(axis, 0, 1))
 
 
-def test_gradients_by_hand_take_batches_of_gradients(monkeypatch):
+def test_gradients_come_in_batches_too(monkeypatch):
     monkeypatch.setattr(layers, "forming_pays", lambda x, weight, members: False)
     layer, x = made("conv2d")
     rows = torch.autograd.functional.jacobian(layer, x)

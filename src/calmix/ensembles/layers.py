@@ -6,10 +6,8 @@ from typing import TypeAlias
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 
 from calmix.ensembles.members import TURN, require_channels, require_shares
-from calmix.ensembles.scaled import ScaledConvolution, along_channels, by_member
 
 Layer: TypeAlias = (
     nn.Linear
@@ -20,9 +18,8 @@ Layer: TypeAlias = (
     | nn.ConvTranspose2d
     | nn.ConvTranspose3d
 )
-CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-LAYERS = (nn.Linear, *CONVOLUTIONS, *TRANSPOSED)
+LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, *TRANSPOSED)
 
 FORMED_TOGETHER = 2**16
 """Up to so many weights, the first member to pass alone forms those of all: time is dearer than memory."""
@@ -36,7 +33,6 @@ class RankOne(nn.Module):
     member, all are its own. There are two ways to compute it, equal but for rounding:
 
     - scale: r_k o (W * (s_k o x)) + b_k, one product with W for all, but more passes over the activations
-      (as a `ScaledConvolution` where that is possible)
     - form: every W_k, one product a member, and the results joined; not for transposed convolutions
     """
 
@@ -62,29 +58,11 @@ class RankOne(nn.Module):
     def _scale(
         self, x: Tensor, r: Tensor, s: Tensor, bias: Tensor | None, output_size: list[int] | None
     ) -> Tensor:
-        last = isinstance(self.layer, nn.Linear)
-        if self._has_gradients_by_hand(x):
-            y = ScaledConvolution.apply(x, self.layer.weight, r, s, self.layer)  # type: ignore[no-untyped-call]
-            return y if bias is None else (by_member(y, r) + along_channels(bias, y)).flatten(0, 1)
-        x = (by_member(x, s) * along_channels(s, x, last=last)).flatten(0, 1)
+        x = (self._by_member(x, s) * self._along_channels(s, x)).flatten(0, 1)
         y = self.layer(x) if output_size is None else self.layer(x, output_size)
-        each, factor = by_member(y, r), along_channels(r, y, last=last)
-        y = each * factor if bias is None else torch.addcmul(along_channels(bias, y, last=last), each, factor)
+        each, factor = self._by_member(y, r), self._along_channels(r, y)
+        y = each * factor if bias is None else torch.addcmul(self._along_channels(bias, y), each, factor)
         return y.flatten(0, 1)
-
-    def _has_gradients_by_hand(self, x: Tensor) -> bool:
-        """Of a plain convolution, in plain training: others need what autograd can take apart."""
-        kind = x.device.type
-        return not (
-            type(self.layer) not in CONVOLUTIONS
-            or self.layer.padding_mode != "zeros"
-            or isinstance(self.layer.padding, str)
-            or x.is_complex()
-            or torch.compiler.is_compiling()
-            or (torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind))
-            or torch._C._are_functorch_transforms_active()
-            or forward_ad._current_level >= 0
-        )
 
     def _form(self, x: Tensor) -> Tensor:
         weights, members = self._weights(self.r, self.s), len(self.r)
@@ -126,6 +104,18 @@ class RankOne(nn.Module):
         outer = rows.reshape(len(r), -1, 1, *ones) * columns.reshape(len(r), -1, weight.shape[1], *ones)
         return weight * outer
 
+    @staticmethod
+    def _by_member(x: Tensor, values: Tensor) -> Tensor:
+        """x (M * B, ...) as (M, B, ...)."""
+        return x.reshape(len(values), x.shape[0] // len(values), *x.shape[1:])
+
+    def _along_channels(self, values: Tensor, x: Tensor) -> Tensor:
+        """values (M, channels), shaped to meet the channels of x as (M, B, ...)."""
+        ones = [1] * (x.ndim - 2)
+        last = isinstance(self.layer, nn.Linear)
+        shape = (len(values), 1, *ones, -1) if last else (len(values), 1, -1, *ones)
+        return values.to(x.dtype).reshape(shape)
+
     def member(self, k: int) -> nn.Module:
         """The plain layer of member k, on copies of its values."""
         layer = copy.deepcopy(self.layer)
@@ -140,8 +130,8 @@ def forming_pays(x: Tensor, weight: Tensor, members: int) -> bool:
 
     A rule by shape and never by the clock, so that results can be repeated. Forward and backward on one
     thread with 4 x 32 images (`python -m benchmarks ensembles`), forming took this share of the time of
-    scaling: 3 -> 16 channels of 32 x 32 pixels 0.6, 64 -> 128 of 32 x 32 with a 1 x 1 kernel 0.8, 16 -> 16 of
-    16 x 16 0.8, 128 -> 128 of 16 x 16 0.94; but 32 -> 32 of 8 x 8 1.0, 256 -> 256 of 8 x 8 1.06, 512 -> 512
-    of 4 x 4 1.13.
+    scaling: 3 -> 16 channels of 32 x 32 pixels 0.7, 64 -> 128 of 32 x 32 with a 1 x 1 kernel 0.6, 16 -> 16 of
+    16 x 16 0.9 to 1.0, 128 -> 128 of 16 x 16 0.95; but 32 -> 32 of 8 x 8 1.1, 256 -> 256 of 8 x 8 1.1, 64 ->
+    64 of 4 x 4 1.3, 512 -> 512 of 4 x 4 1.4.
     """
     return x.numel() > members * (4 * weight.numel() + 2**16)
