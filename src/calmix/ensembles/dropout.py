@@ -102,6 +102,9 @@ class MCDropout(nn.Module):
 
         self.network = swap_modules(copy.deepcopy(module), swap)
         self.training = module.training
+        for part in self.network.modules():
+            if isinstance(part, nn.TransformerEncoderLayer):
+                part.activation_relu_or_gelu = 0  # no fused evaluation, which passes its dropout by
 
     @property
     def members(self) -> int:
@@ -131,14 +134,11 @@ class MCDropout(nn.Module):
     def _drawn(self, rows: Tensor, keys: list[tuple[int, str, int]]) -> Tensor:
         """One pass, on a copy that is laid out the same for any number of rows: masks follow the layout."""
         folded = rows.clone(memory_format=torch.contiguous_format).flatten(0, 1)
-        fused = torch.backends.mha.get_fastpath_enabled()  # a transformer's evaluation without its dropout
-        torch.backends.mha.set_fastpath_enabled(False)
         DRAWS.keys, DRAWS.place = keys, 0
         try:
             out = require_rows(self.kind, self.network(folded), folded)
         finally:
             DRAWS.keys = []
-            torch.backends.mha.set_fastpath_enabled(fused)
         return out.reshape(*rows.shape[:2], *out.shape[1:])
 
     def member(self, k: int) -> nn.Module:
