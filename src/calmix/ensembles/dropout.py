@@ -60,6 +60,11 @@ class SampledDropout(nn.Module):
         return torch.addcmul(x.new_zeros(()), x, mask, value=1 / keep)  # x * mask / keep in one pass
 
 
+def copied(rows: Tensor) -> Tensor:
+    """Rows that the network may change, laid out the same however many they are: masks follow the layout."""
+    return rows.clone(memory_format=torch.contiguous_format)
+
+
 class MCDropout(nn.Module):
     """A network with dropout, sampled: logits (1, B, C) in `train()`, (samples, B, C) in `eval()`.
 
@@ -102,9 +107,6 @@ class MCDropout(nn.Module):
 
         self.network = swap_modules(copy.deepcopy(module), swap)
         self.training = module.training
-        for part in self.network.modules():
-            if isinstance(part, nn.TransformerEncoderLayer):
-                part.activation_relu_or_gelu = 0  # no fused evaluation, which passes its dropout by
 
     @property
     def members(self) -> int:
@@ -125,20 +127,19 @@ class MCDropout(nn.Module):
                     "run it again: put checkpoints around parts of the network that have no dropout"
                 )
             self.steps += 1
-            return self._drawn(rows, [(self.seed, "step", self.steps)])
+            return self._drawn(copied(rows), [(self.seed, "step", self.steps)])
         at_once = max(1, ROWS_AT_ONCE // max(1, rows.shape[1]))
         keys = [(self.seed, "sample", k) for k in range(self.samples)]
         starts = range(0, self.samples, at_once)
-        return torch.cat([self._drawn(rows[i : i + at_once], keys[i : i + at_once]) for i in starts])
+        return torch.cat([self._drawn(copied(rows[i : i + at_once]), keys[i : i + at_once]) for i in starts])
 
     def _drawn(self, rows: Tensor, keys: list[tuple[int, str, int]]) -> Tensor:
-        """One pass, on a copy that is laid out the same for any number of rows: masks follow the layout."""
-        folded = rows.clone(memory_format=torch.contiguous_format).flatten(0, 1)
         DRAWS.keys, DRAWS.place = keys, 0
         try:
-            out = require_rows(self.kind, self.network(folded), folded)
+            out: Tensor = self.network(rows.flatten(0, 1))
         finally:
             DRAWS.keys = []
+        require_rows(self.kind, out, rows.flatten(0, 1))
         return out.reshape(*rows.shape[:2], *out.shape[1:])
 
     def member(self, k: int) -> nn.Module:
