@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from calmix import files
 from calmix.errors import InputError
 from calmix.recipe import Recipe
@@ -39,7 +42,7 @@ class Run:
 
     @property
     def mixed(self) -> Path:
-        """Which class was mixed in which epoch, where CAMixup decided."""
+        """Who is to be mixed from each epoch on, where CAMixup decided; `read_mixed` says who was."""
         return self.folder / "mixed.json"
 
     def predictions(self, what: str) -> Path:
@@ -123,6 +126,23 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read as JSON: {error}") from None
+
+
+def read_mixed(run: Run) -> npt.NDArray[np.int64]:
+    """Who was mixed in each epoch, (epochs, members, groups) of 0 and 1.
+
+    The record holds what was decided after each epoch. It acts in the next: nobody is mixed in the first, and
+    the last decision never acts.
+    """
+    try:
+        decided = np.asarray(read_json(run.mixed), dtype=np.int64)
+    except (TypeError, ValueError):
+        decided = np.zeros(0, dtype=np.int64)
+    if decided.ndim != 3 or 0 in decided.shape:
+        raise InputError(
+            f"{run.mixed} does not say who was mixed: it must be a list (epochs, members, groups)"
+        )
+    return np.concatenate([np.zeros_like(decided[:1]), decided[:-1]])
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:

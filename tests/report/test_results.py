@@ -84,3 +84,9 @@ def test_broken_predictions_are_none(tmp_path):
 def test_imagenet_is_a_folder_of_images_at_the_scale_of_the_paper(tmp_path):
     runs = [run_folder.create(preset("folder", "batch", scale=s), tmp_path) for s in ("paper", "laptop")]
     assert {r.dataset for r in read_results(runs)} == {"imagenet", "folder"}
+
+
+def test_a_class_is_mixed_in_the_epoch_after_the_decision(tmp_path):
+    run = fabricate(tmp_path, augment="camixup")
+    run_folder.write_json(run.mixed, [[[1, 0]], [[1, 1]], [[0, 1]]])
+    assert read(run).mixed.tolist() == [[[0, 0]], [[1, 0]], [[1, 1]]]

@@ -12,17 +12,12 @@ Array = npt.NDArray[np.float64]
 
 
 def mixed_share(run: Run) -> Array:
-    """The share of epochs in which each member mixed each class, (members, classes).
-
-    A row of the record is decided after its epoch and acts in the next: nobody is mixed in the first, and
-    the last row never acts.
-    """
+    """The share of epochs in which each member mixed each class, (members, classes)."""
     if run.recipe.by_group:
         raise NotRunError("a run whose CAMixup decides by class")
     if not run.mixed.exists():
         raise NotRunError(f"the record {run.mixed} of whom CAMixup mixed")
-    mixed: Array = np.array(run_folder.read_json(run.mixed), dtype=np.float64)
-    return np.asarray(mixed[:-1].sum(axis=0) / len(mixed))
+    return np.asarray(run_folder.read_mixed(run).mean(axis=0))
 
 
 def class_accuracy(run: Run) -> Array:

@@ -127,11 +127,8 @@ def _read(run: Run) -> Result:
     mixed = None
     if run.mixed.exists():
         try:
-            mixed = np.asarray(run_folder.read_json(run.mixed))
-        except (InputError, ValueError):
-            mixed = np.zeros(0)
-        if mixed.ndim != 3 or 0 in mixed.shape or mixed.dtype == object:
-            mixed = None
+            mixed = run_folder.read_mixed(run)
+        except InputError:
             missing.append("a readable record of who was mixed")
     return Result(run, summary, history, mixed, tuple(missing))
 
