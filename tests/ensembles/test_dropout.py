@@ -184,6 +184,10 @@ def test_bad_input_is_refused():
         MCDropout(nn.Sequential(nn.Dropout(), nn.AlphaDropout()))
     with pytest.raises(InputError, match=r"1 \(LSTM\)"):
         MCDropout(nn.Sequential(nn.Dropout(), nn.LSTM(2, 2, num_layers=2, dropout=0.1)))
+    transformer = nn.TransformerEncoderLayer(4, 2, dropout=0.5)
+    transformer.self_attn.dropout = 0.0
+    with pytest.raises(InputError, match=r"the module \(TransformerEncoderLayer\)"):
+        MCDropout(transformer)
     with pytest.raises(InputError, match="samples must be at least 1, got 0"):
         MCDropout(nn.Dropout(), samples=0)
     with pytest.raises(InputError, match="no member 6"):

@@ -90,7 +90,8 @@ class MCDropout(nn.Module):
         for name, part in module.named_modules():
             hidden = isinstance(part, (nn.MultiheadAttention, nn.RNNBase)) and part.dropout > 0
             other = isinstance(part, nn.modules.dropout._DropoutNd) and type(part) not in DROPOUTS
-            if hidden or other:
+            fused = isinstance(part, nn.TransformerEncoderLayer)  # evaluated in one call, past its dropout
+            if hidden or other or fused:
                 raise InputError(
                     f"{name or 'the module'} ({type(part).__name__}) has dropout that cannot be sampled"
                 )

@@ -60,7 +60,7 @@ class Cluster:
         try:
             self.ray.init(address=address, log_to_driver=False, configure_logging=False, **options)
         except (ConnectionError, RuntimeError, ValueError) as error:
-            raise InputError(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from None
+            raise InputError(f"Ray cannot be had at {address}: {str(error).splitlines()[0]}") from None
         self.ears = self.ray.remote(num_cpus=0)(Ears).remote()
         self.work = self.ray.remote(max_retries=RETRIES, **self.resources)(work)
         return self

@@ -15,10 +15,10 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from calmix import metrics
 from calmix.corruptions import CORRUPTIONS
 from calmix.evaluate import SEVERITIES
 from calmix.metrics.debiased import dce_statistic
+from calmix.metrics.kernel import skce_terms
 from calmix.metrics.sample import Sample
 from calmix.paper.methods import ENSEMBLES, title
 from calmix.paper.study import NotRunError, Result, Study
@@ -137,7 +137,7 @@ class Estimates:
         return self._joined(results, found)
 
     @staticmethod
-    def _joined(results: Sequence[Result], found: "Sequence[tuple[float, Array]]") -> Estimate:
+    def _joined(results: Sequence[Result], found: Sequence[tuple[float, Array]]) -> Estimate:
         values, drawn = (np.stack([column[i] for column in found]) for i in (0, 1))
         return Estimate(tuple(result.run.recipe.seed for result in results), values, drawn)
 
@@ -169,7 +169,7 @@ def clean_draws(result: Result) -> Drawn:
 def kernel_draws(result: Result) -> tuple[float, Array]:
     """SKCE of the test set, times 100; resampled to first order, which spares it all pairs again."""
     held = predictions(result, "test")
-    terms = metrics.kernel.skce_terms(pool(held.logits.double()), held.labels)
+    terms = skce_terms(pool(held.logits.double()), held.labels)
     centred = (terms - terms.mean()).float() @ resamples(len(held.labels)) / len(terms)
     return _split(terms.mean() + 2 * centred.double())
 
