@@ -6,9 +6,10 @@ from pathlib import Path
 import calmix
 
 ROOMS = [
-    *("errors", "seeds", "files", "progress", "prediction_files", "predictions", "metrics", "calibrate"),
-    *("ensembles", "models", "augment", "corruptions", "data", "recipe", "presets", "run_folder", "build"),
-    *("checkpoint", "predict", "train", "launch", "evaluate", "audit", "report", "paper", "cli", "__main__"),
+    *("version", "errors", "seeds", "files", "progress", "prediction_files", "predictions", "metrics"),
+    *("calibrate", "ensembles", "models", "augment", "corruptions", "data", "recipe", "presets"),
+    *("run_folder", "build", "checkpoint", "predict", "train", "launch", "evaluate", "audit", "report"),
+    *("paper", "cli", "__main__"),
 ]
 HOUSE = Path(calmix.__file__).parent
 

@@ -19,6 +19,7 @@ from calmix.corruptions import CORRUPTIONS, EXTRA_CORRUPTIONS, corrupt
 from calmix.ensembles import BatchEnsemble, DeepEnsemble, MCDropout, parameter_groups
 from calmix.errors import InputError
 from calmix.predictions import Predictions, load_predictions, pool, save_predictions
+from calmix.version import __version__
 
 __all__ = [
     "CORRUPTIONS",
@@ -35,6 +36,7 @@ __all__ = [
     "MixupMP",
     "Predictions",
     "RegMixup",
+    "__version__",
     "augment",
     "corrupt",
     "crop_flip",

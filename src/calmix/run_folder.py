@@ -19,6 +19,7 @@ import numpy.typing as npt
 from calmix import files
 from calmix.errors import InputError
 from calmix.recipe import Recipe
+from calmix.version import __version__
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def create(recipe: Recipe, out: Path) -> Run:
             run.stream(member).mkdir(parents=True, exist_ok=True)
         path = run.folder / "recipe.json"
         if not path.exists():
-            write_json(path, json.loads(recipe.to_json()))
+            write_json(path, {"version": __version__} | json.loads(recipe.to_json()))
     except OSError as error:
         raise InputError(f"cannot write to {run.folder}: {error.strerror}; choose another --out") from None
     return run
@@ -82,10 +83,15 @@ def open_run(folder: Path) -> Run:
     path = folder / "recipe.json"
     if not path.is_file():
         raise InputError(f"{folder} is no run: it has no recipe.json")
+    return Run(folder, read_recipe(path))
+
+
+def read_recipe(path: Path) -> Recipe:
+    """What a `recipe.json` asks for. Which calmix wrote it is for people to know: it changes nothing."""
     fields = read_json(path)
     if not isinstance(fields, dict):
         raise InputError(f"{path} must hold an object of recipe fields")
-    return Run(folder, Recipe.from_json(fields))
+    return Recipe.from_json({name: value for name, value in fields.items() if name != "version"})
 
 
 def find_runs(folders: list[Path]) -> list[Run]:

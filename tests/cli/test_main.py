@@ -4,7 +4,9 @@ import sys
 
 import pytest
 
-from calmix.cli import COMMANDS, main
+import calmix
+from calmix.cli import COMMANDS, main, train
+from calmix.recipe import Recipe
 
 FAST = ["--scale", "smoke", "--epochs", "1", "--train-size", "40", "--width", "4", "--batch-size", "20"]
 
@@ -44,6 +46,8 @@ def test_the_overview(capsys):
         (["train", "--dataset", "cifar10", "--data-root", "nowhere"], "calmix data --download cifar10"),
         (["train", "--member", "3"], "--member"),
         (["train", "--jobs", "2", "--devices", "2"], "--jobs"),
+        (["train", "--recipe", "nowhere.json"], "nowhere.json"),
+        (["train", "--recipe=nowhere.json", "--augment=mixup"], "--augment chooses a preset"),
         (["evaluate", "nowhere"], "no such folder"),
         (["evaluate"], "name at least one run"),
         (["corrupt", "--dataset", "clusters", "--out", "x"], "clusters"),
@@ -68,6 +72,24 @@ def test_train_then_evaluate(capsys, tmp_path):
     (summary,) = json.loads(capsys.readouterr().out)
     assert summary["recipe"]["mixing"] == "camixup"
     assert 0 <= summary["clean"]["pool"]["ece"] <= 1
+
+
+def test_a_recipe_file_alone_repeats_its_run(tmp_path):
+    command = ["train", "--ensemble", "batch", "--augment", "augmix+camixup", *FAST, "--seed", "3"]
+    assert call(*command, "--out", tmp_path / "first") == 0
+    (first,) = (tmp_path / "first").iterdir()
+    written = json.loads((first / "recipe.json").read_text())
+    assert (written["version"], written["seed"]) == (calmix.__version__, 3)
+    assert call("train", "--recipe", first / "recipe.json", "--out", tmp_path / "again") == 0
+    again = tmp_path / "again" / first.name
+    assert (again / "model.safetensors").read_bytes() == (first / "model.safetensors").read_bytes()
+
+
+def test_a_recipe_file_can_be_changed(tmp_path):
+    path = tmp_path / "recipe.json"
+    path.write_text(json.dumps({"version": "0.0.1", "ensemble": "deep", "members": 3, "mixing": "mixup"}))
+    chosen = train.parse(["--recipe", str(path), "--seed", "7", "--mixing", "cutmix"]).recipe
+    assert chosen == Recipe(ensemble="deep", members=3, mixing="cutmix", seed=7)
 
 
 def test_data_as_json(capsys, tmp_path):

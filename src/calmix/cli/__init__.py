@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from calmix.errors import InputError
 from calmix.recipe import one_of
+from calmix.version import __version__
 
 # command: (what it does, for the overview). Each lives in calmix.cli.<command> as `main(arguments)`.
 COMMANDS = {
@@ -56,9 +57,7 @@ def _dispatch(given: list[str]) -> int:
         print(_overview())
         return 0 if given else 2
     if given[0] == "--version":
-        from importlib.metadata import version
-
-        print(f"calmix {version('calmix')}")
+        print(f"calmix {__version__}")
         return 0
     one_of("command", given[0], COMMANDS)
     command = importlib.import_module(f"calmix.cli.{given[0]}")

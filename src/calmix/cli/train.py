@@ -10,11 +10,13 @@ import tyro
 
 from calmix import launch
 from calmix.cli.evaluate import print_summary
+from calmix.errors import InputError
 from calmix.evaluate import evaluate
 from calmix.launch import Machine
 from calmix.presets import preset
 from calmix.progress import Display
 from calmix.recipe import Recipe
+from calmix.run_folder import read_recipe
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Train:
     augment: str = "none"
     """Parts joined with +: augmix; mixup, cutmix, regmixup, mixupmp, camixup, cutmix-camixup or forgetting;
     label-smoothing; or none. It fills in transform, mixing and smoothing."""
+    recipe_file: Annotated[Path | None, tyro.conf.arg(name="recipe")] = None
+    """A run's recipe.json: repeat that run, or start from it instead of from a preset."""
     paper_code: bool = False
     """What the authors' scripts did where the paper says otherwise."""
     out: Path = Path("runs")
@@ -71,8 +75,27 @@ def parse(arguments: list[str]) -> Train:
     ):
         first.add_argument(f"--{name}", default=default)
     first.add_argument("--paper-code", action="store_true")
+    first.add_argument("--recipe", type=Path)
     said, _ = first.parse_known_args(arguments)
+    if said.recipe:
+        return _repeat(said.recipe, arguments)
     recipe = preset(said.dataset, said.ensemble, said.augment, scale=said.scale, paper_code=said.paper_code)
     start = Train(augment=said.augment, recipe=recipe)
+    return _changed(start, arguments)
+
+
+def _repeat(path: Path, arguments: list[str]) -> Train:
+    """The recipe of a file takes the preset's place, so the words that choose a preset have none."""
+    words = {argument.partition("=")[0] for argument in arguments}
+    if chosen := sorted(words & {"--augment", "--scale", "--paper-code"}):
+        raise InputError(
+            f"{chosen[0]} chooses a preset, and --recipe takes its place; change single fields instead, "
+            "such as --mixing, --epochs or --seed"
+        )
+    recipe = read_recipe(path)
+    return _changed(Train(augment=recipe.augment, recipe=recipe), arguments)
+
+
+def _changed(start: Train, arguments: list[str]) -> Train:
     chosen = tyro.cli(Train, args=arguments, default=start, prog="calmix train")
     return dataclasses.replace(chosen, recipe=dataclasses.replace(chosen.recipe))
