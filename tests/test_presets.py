@@ -64,6 +64,21 @@ def test_what_the_authors_scripts_did():
     assert deep.decay_epochs == (60, 120, 160)
 
 
+@pytest.mark.parametrize("ensemble", ENSEMBLES)
+def test_at_a_smaller_scale_the_scripts_change_the_method_and_not_the_training(ensemble):
+    scripts, paper = (preset("cifar10", ensemble, "mixup", paper_code=flag) for flag in (True, False))
+    assert (scripts.partner, scripts.fold, scripts.pad) == ("reversed", True, 2)
+    for name in ("batch_size", "learning_rate", "epochs", "decay_epochs", "decay_ratio"):
+        assert getattr(scripts, name) == getattr(paper, name), name
+
+
+def test_the_methods_of_the_scripts_are_those_of_every_data_set():
+    for name in data.NAMES:
+        recipe = preset(name, "batch", "augmix+mixup", scale="paper", paper_code=True)
+        assert (recipe.partner, recipe.fold, recipe.forgetting_rule) == ("reversed", True, "pair")
+        assert (recipe.augmix_alpha, recipe.augmix_clean_first) == (0.5, True)
+
+
 def test_digits_are_never_flipped_and_hardly_shifted():
     for name in ("digits", "mnist"):
         recipe = preset(name, "single")

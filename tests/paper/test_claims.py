@@ -106,7 +106,12 @@ def test_hard_classes_are_mixed_and_easy_ones_are_not(tmp_path):
         run = fabricate(tmp_path / folder, "batch", "camixup", mixed=mixed)
         parts = claims_table([run])[6].parts
         assert tuple(part.verdict for part in parts) == expected
-    assert parts[1].evidence == "mixed in 90 % of the epochs"  # not in the first
+    assert parts[1].evidence == "+90.00"  # not in the first
+    half = [fabricate(tmp_path / "d", "batch", "camixup", mixed=always, seed=seed) for seed in range(2)]
+    half.append(fabricate(tmp_path / "d", "batch", "camixup", mixed=MIXED, seed=2))
+    hard, easy = claims_table(half)[6].parts
+    assert easy.verdict == UNDECIDED  # 90, 90 and 0 %
+    assert easy.evidence.startswith("+60.00 [-") and easy.evidence.endswith("over 3 seeds")
     run = fabricate(tmp_path / "c", "batch", "camixup")
     assert claims_table([run])[6].verdict == NOT_RUN
 
@@ -118,6 +123,19 @@ def test_temperature(tmp_path):
     )
     clean, shifted = claims_table([run])[12].parts[:2]
     assert clean.verdict == shifted.verdict == HOLDS
+
+
+def test_a_temperature_that_hardly_changes_corrupted_ece_does_not_improve_it(tmp_path):
+    run = fabricate(tmp_path, "batch", "camixup", corrupted=(0.8, 0.9), temperature=1.001)
+    assert claims_table([run])[12].parts[1].verdict == HOLDS
+
+
+def test_forgetting_is_judged_by_most_numbers_and_not_by_mcs_ece(tmp_path):
+    """Better accuracy and cA; worse cECE, and worse ECE: two of three for MC, two of four for BE."""
+    story = {"camixup": ((0.8, 0.8), (0.6, 0.62)), "forgetting": ((0.9, 0.7), (0.7, 0.8))}
+    batch, mc = claims_table(tell(tmp_path, story, ("batch", "mc")))[13].parts
+    assert (batch.of, batch.verdict) == ("BE, 3 of 4", FAILS)
+    assert (mc.of, mc.verdict) == ("MC, 2 of 3", HOLDS)
 
 
 def test_augmix_may_be_as_underconfident_as_nothing_is(tmp_path):

@@ -5,7 +5,9 @@ import dataclasses
 import pytest
 
 from calmix.paper.items import ITEMS
-from calmix.paper.methods import method, regime, title
+from calmix.paper.methods import method, regimes, title
+from calmix.presets import SCALES, preset
+from calmix.recipe import ENSEMBLES
 
 EVERY = sorted({(item.dataset or "cifar10", *m) for item in ITEMS for m in item.methods})
 
@@ -24,7 +26,7 @@ def test_a_recipe_is_called_what_was_asked_for(dataset, ensemble, augment):
         recipe = method(dataset, ensemble, augment, scale=scale, seed=3)
         assert (recipe.dataset, recipe.ensemble, recipe.augment) == (dataset, ensemble, augment)
         assert (recipe.scale, recipe.seed) == (scale, 3)
-        assert regime(recipe) == scale
+        assert regimes(recipe)[0] == scale
 
 
 @pytest.mark.parametrize(("dataset", "ensemble", "augment"), [m for m in EVERY if m[0] == "cifar10"])
@@ -56,4 +58,14 @@ def test_smoothing_in_words_is_smoothing_in_numbers():
 
 def test_a_regime_names_what_was_changed():
     recipe = method("digits", "deep", "mixup", scale="laptop")
-    assert regime(dataclasses.replace(recipe, epochs=7, width=4)) == "laptop, width 4, epochs 7"
+    assert regimes(dataclasses.replace(recipe, epochs=7, width=4)) == ("laptop, width 4, epochs 7",)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_authors_scripts_are_one_regime_of_all_ensembles(scale):
+    names = {
+        regimes(preset("cifar10", ensemble, augment, scale=scale, paper_code=True))[0]
+        for ensemble in ENSEMBLES
+        for augment in ("none", "mixup", "augmix+camixup")
+    }
+    assert names == {f"{scale}, the authors' scripts"}

@@ -24,6 +24,17 @@ def test_runs_of_different_regimes_are_not_compared(tmp_path):
     assert (study.regime, study.left_out) == ("paper, epochs 3", 1)
 
 
+def test_camixup_is_compared_with_methods_that_train_on_their_validation_images(tmp_path):
+    """As the paper did it: only CAMixup needs images that it has not seen."""
+    runs = [fabricate(tmp_path, "deep", augment, train_on_validation=True) for augment in ("none", "mixup")]
+    runs.append(fabricate(tmp_path, "deep", "camixup"))
+    study = Study.of(runs, "cifar10")
+    assert set(study.results) == {("deep", "none"), ("deep", "mixup"), ("deep", "camixup")}
+    assert (study.regime, study.left_out) == ("paper, train on validation", 0)
+    both = [*runs, fabricate(tmp_path, "deep", "none"), fabricate(tmp_path, "deep", "mixup")]
+    assert Study.of(both, "cifar10").left_out == 2
+
+
 def test_what_is_not_evaluated_was_not_run(tmp_path):
     run = run_folder.create(method("cifar10", "batch", "mixup"), tmp_path)
     study = Study.of([run], "cifar10")

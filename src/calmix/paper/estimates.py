@@ -81,7 +81,8 @@ class Estimate:
     def __str__(self) -> str:
         low, high = self.interval
         seeds = f" over {len(self.seeds)} seeds" if len(self.seeds) > 1 else ""
-        return f"{self.value:+.2f} [{low:+.2f}, {high:+.2f}]{seeds}"
+        spread = f" [{low:+.2f}, {high:+.2f}]" if low < high else ""
+        return f"{self.value:+.2f}{spread}{seeds}"
 
 
 class Estimates:

@@ -51,18 +51,38 @@ def title(augment: str) -> str:
     return AUGMENTS.get(augment, augment)
 
 
-def regime(recipe: Recipe) -> str:
-    """The scale of a recipe and what it changes of that scale's preset: runs that share it may be compared.
+def regimes(recipe: Recipe) -> tuple[str, ...]:
+    """The studies that a recipe belongs to, whose runs may be compared: its scale, and what it changes of
+    that scale's preset, the paper's or that of its authors' scripts.
 
-    >>> regime(dataclasses.replace(method("digits", "deep", scale="smoke"), epochs=5))
-    'smoke, epochs 5'
+    What needs validation images of its own, as CAMixup does, also belongs to the study whose other methods
+    train on theirs.
+
+    >>> regimes(dataclasses.replace(method("digits", "deep", scale="smoke"), epochs=5))
+    ('smoke, epochs 5',)
     """
+    paper, scripts = (_changes(recipe, paper_code=paper_code) for paper_code in (False, True))
+    changed = ["the authors' scripts", *scripts] if len(scripts) < len(paper) else paper
+    own = ", ".join([recipe.scale, *changed])
+    if recipe.train_on_validation:
+        return (f"{own}, train on validation",)
+    return (own, f"{own}, train on validation") if "camixup" in recipe.mixing else (own,)
+
+
+def _changes(recipe: Recipe, *, paper_code: bool) -> list[str]:
     augment = "+".join(part for part in (recipe.transform, recipe.mixing) if part != "none") or "none"
-    plain = preset(recipe.dataset, recipe.ensemble, augment, scale=recipe.scale, seed=recipe.seed)
-    plain = dataclasses.replace(plain, smoothing=recipe.smoothing, gap_of=recipe.gap_of)
-    changed = [
+    plain = preset(
+        recipe.dataset,
+        recipe.ensemble,
+        augment,
+        scale=recipe.scale,
+        paper_code=paper_code,
+        seed=recipe.seed,
+    )
+    same = {name: getattr(recipe, name) for name in ("smoothing", "gap_of", "train_on_validation")}
+    plain = dataclasses.replace(plain, **same)
+    return [
         f"{field.name.replace('_', ' ')} {getattr(recipe, field.name)}"
         for field in dataclasses.fields(Recipe)
         if getattr(recipe, field.name) != getattr(plain, field.name)
     ]
-    return ", ".join([recipe.scale, *changed])

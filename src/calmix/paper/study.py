@@ -9,7 +9,7 @@ from typing import Any
 from calmix import run_folder
 from calmix.corruptions import CORRUPTIONS
 from calmix.errors import InputError
-from calmix.paper.methods import ENSEMBLES, regime, title
+from calmix.paper.methods import ENSEMBLES, regimes, title
 from calmix.run_folder import Run
 
 Method = tuple[str, str]  # ensemble, augmentation
@@ -54,15 +54,15 @@ class Study:
     def of(cls, runs: Iterable[Run], dataset: str) -> "Study":
         """The study of the regime in which the data set has the most evaluated runs."""
         held = [result for run in runs if run.recipe.dataset == dataset and (result := read_result(run))]
-        regimes = Counter(regime(result.run.recipe) for result in held)
-        chosen = regimes.most_common(1)[0][0] if regimes else ""
+        counts = Counter(name for result in held for name in regimes(result.run.recipe))
+        chosen = counts.most_common(1)[0][0] if counts else ""
         results: dict[Method, tuple[Result, ...]] = {}
         for result in sorted(held, key=lambda result: result.run.recipe.seed):
             recipe = result.run.recipe
-            if regime(recipe) == chosen:
+            if chosen in regimes(recipe):
                 method = recipe.ensemble, recipe.augment
                 results[method] = (*results.get(method, ()), result)
-        return cls(dataset, chosen, results, len(held) - regimes[chosen])
+        return cls(dataset, chosen, results, len(held) - counts[chosen])
 
     def __getitem__(self, method: Method) -> tuple[Result, ...]:
         """The results of a method, one for each seed."""
