@@ -1,12 +1,18 @@
+import dataclasses
 import json
+import math
 
 import pytest
 import torch
 
-from calmix import data, load_predictions, metrics, pool
+from calmix import InputError, Predictions, data, load_predictions, metrics, pool, run_folder
 from calmix.build import load_splits
+from calmix.cli.evaluate import print_summary
 from calmix.data.corrupted import write_corrupted
-from calmix.evaluate import METRICS, evaluate
+from calmix.evaluate import METRICS, evaluate, judge
+from calmix.paper.estimates import Estimates
+from calmix.paper.quantities import SCALED_CECE, SCALED_ECE
+from calmix.paper.study import NotRunError, Study, read_result
 from calmix.progress import Silence
 from tests.scenarios import tiny, trained
 
@@ -31,7 +37,7 @@ def test_every_metric_of_the_pool_with_its_interval(run, summary):
         low, high = summary["clean"]["pool"][f"{name}_interval"]
         assert low <= summary["clean"]["pool"][name] <= high
     for logits, member in zip(held.logits, summary["clean"]["members"], strict=True):
-        assert member["ece"] == metrics.ece(logits.softmax(-1), held.labels)
+        assert member["ece"] == metrics.ece(logits.double().softmax(-1), held.labels)
 
 
 def test_corrupted_means_are_over_types_and_severities(run, summary):
@@ -59,6 +65,44 @@ def test_temperature_is_fitted_on_validation_data(run, summary):
         key=lambda t: metrics.nll((logs / t).softmax(-1), validation.labels),
     )
     assert summary["temperature"]["temperature"] == pytest.approx(best, abs=0.006)
+
+
+def test_what_was_trained_on_its_validation_images_has_no_temperature(tmp_path):
+    run = trained(tiny("single", train_on_validation=True, mixing="mixup", corruption_size=20), tmp_path)
+    summary = evaluate(run, listener=Silence(), corruptions=["contrast"])
+    assert summary["temperature"] is None
+    assert "cECE_temperature" not in summary
+    print_summary(run, summary)
+    result = read_result(run)
+    assert SCALED_ECE.of(result) is None
+    assert SCALED_CECE.of(dataclasses.replace(result, summary=summary)) is None
+    estimates = Estimates(Study.of([run], "digits"))
+    assert estimates.ece("single", "mixup").value == pytest.approx(100 * summary["clean"]["pool"]["ece"])
+    with pytest.raises(NotRunError, match="a temperature of single with Mixup"):
+        estimates.scaled_ece("single", "mixup")
+
+
+def test_a_member_that_is_sure_and_wrong_has_a_finite_nll():
+    logits = torch.zeros(2, 3, 4)
+    logits[:, 0, 1] = 120.0
+    judged = judge(Predictions(logits, torch.zeros(3, dtype=torch.long)), resamples=2)
+    for nll in (judged["pool"]["nll"], *(member["nll"] for member in judged["members"])):
+        assert nll == pytest.approx((120 + 2 * math.log(4)) / 3)
+
+
+def test_nobody_else_writes_a_summary_meanwhile(run, summary):
+    with run_folder.lock(run.folder), pytest.raises(InputError, match="another process"):
+        evaluate(run, listener=Silence())
+    before = run.summary.stat().st_mtime_ns
+    evaluate(run, listener=Silence())
+    assert run.summary.stat().st_mtime_ns == before
+
+
+def test_a_summary_that_is_none_is_the_users_to_mend(tmp_path):
+    run = trained(tiny("single"), tmp_path)
+    run.summary.write_text("[]")
+    with pytest.raises(InputError, match="holds no object"):
+        evaluate(run, listener=Silence())
 
 
 def test_official_folders_give_the_same_images(run, tmp_path):

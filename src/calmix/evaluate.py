@@ -5,6 +5,7 @@ and `diversity`; numbers stand plainly beside their `<name>_interval`. `cA` and 
 severities and the types last asked for, in per cent like the paper's.
 """
 
+import copy
 import json
 import statistics
 import warnings
@@ -16,6 +17,7 @@ from calmix import data, metrics, run_folder
 from calmix.build import Splits, load_splits, subset
 from calmix.calibrate import Temperature, fit_temperature
 from calmix.data.corrupted_examples import Corrupted, read_corrupted
+from calmix.errors import InputError
 from calmix.launch import load_model
 from calmix.predict import predict
 from calmix.predictions import Predictions, load_predictions, pool, save_predictions
@@ -42,14 +44,39 @@ def evaluate(
     Corrupted images come from `corrupted_root` where given (official or written by `calmix corrupt`), and are
     otherwise made on the fly. What an earlier call computed is kept.
     """
-    names = tuple(corruptions)
+    with run_folder.lock(run.folder):
+        before = _read_summary(run)
+        summary = copy.deepcopy(before)
+        _complete(run, summary, tuple(corruptions), listener, root, corrupted_root, device)
+        if summary != before:
+            run_folder.write_json(run.summary, summary)
+    return summary
+
+
+def _read_summary(run: Run) -> dict[str, Any]:
+    if not run.summary.exists():
+        return {}
+    summary = run_folder.read_json(run.summary)
+    if not isinstance(summary, dict):
+        raise InputError(f"{run.summary} holds no object; delete it, and it is made again")
+    return summary
+
+
+def _complete(
+    run: Run,
+    summary: dict[str, Any],
+    names: tuple[str, ...],
+    listener: Listener,
+    root: Path | None,
+    corrupted_root: Path | None,
+    device: str,
+) -> None:
+    """Predict and judge what `summary` lacks."""
     wanted = ["validation", "test", *(f"{name}-{severity}" for name in names for severity in SEVERITIES)]
     missing = [what for what in wanted if not run.predictions(what).exists()]
-    summary: dict[str, Any] = run_folder.read_json(run.summary) if run.summary.exists() else {}
     if missing or not summary:
         splits = load_splits(run.recipe, root)
-        with run_folder.lock(run.folder):
-            _predict(run, splits, missing, corrupted_root, listener, device)
+        _predict(run, splits, missing, corrupted_root, listener, device)
         summary |= {"name": run.recipe.name, "recipe": json.loads(run.recipe.to_json())}
         summary["classes"] = list(splits.classes)
     fitted = _fit(run, listener)
@@ -69,9 +96,8 @@ def evaluate(
         rows = [row for name in names for row in corrupted[name].values()]
         summary["cA"] = 100 * statistics.fmean(row["pool"]["accuracy"] for row in rows)
         summary["cECE"] = 100 * statistics.fmean(row["pool"]["ece"] for row in rows)
-        summary["cECE_temperature"] = 100 * statistics.fmean(row["temperature"]["ece"] for row in rows)
-    run_folder.write_json(run.summary, summary)
-    return summary
+        if fitted:
+            summary["cECE_temperature"] = 100 * statistics.fmean(row["temperature"]["ece"] for row in rows)
 
 
 def judge(predictions: Predictions, *, resamples: int = 1000) -> dict[str, Any]:
@@ -87,7 +113,8 @@ def judge(predictions: Predictions, *, resamples: int = 1000) -> dict[str, Any]:
         of_pool[f"{name}_interval"] = [value - (found.value - found.low), value + (found.high - found.value)]
     few = ("accuracy", "nll", "brier", "ece", "gap")
     members = [
-        {name: METRICS[name](logits.softmax(-1), labels) for name in few} for logits in predictions.logits
+        {name: METRICS[name](logits.softmax(-1), labels) for name in few}
+        for logits in predictions.logits.double()
     ]
     judged: dict[str, Any] = {"examples": len(labels), "pool": of_pool, "members": members}
     if len(members) > 1:
@@ -96,8 +123,11 @@ def judge(predictions: Predictions, *, resamples: int = 1000) -> dict[str, Any]:
     return judged
 
 
-def _fit(run: Run, listener: Listener) -> Temperature:
-    """The pool's temperature on validation data."""
+def _fit(run: Run, listener: Listener) -> Temperature | None:
+    """The pool's temperature on validation data; none where the network was trained on it."""
+    if run.recipe.train_on_validation:
+        listener.note(f"{run.folder.name}: no temperature, because it was trained on its validation images")
+        return None
     validation = load_predictions(run.predictions("validation"))
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -107,8 +137,10 @@ def _fit(run: Run, listener: Listener) -> Temperature:
     return fitted
 
 
-def _scaled(fitted: Temperature, given: Predictions) -> dict[str, float]:
+def _scaled(fitted: Temperature | None, given: Predictions) -> dict[str, float] | None:
     """What the temperature makes of predictions."""
+    if fitted is None:
+        return None
     probs = fitted.apply(given.logits)
     numbers = {name: METRICS[name](probs, given.labels) for name in ("accuracy", "nll", "ece", "dce", "gap")}
     return {"temperature": float(fitted.temperature), **numbers}

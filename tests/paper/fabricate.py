@@ -66,7 +66,15 @@ def fabricate(
             path.hardlink_to(first)
     if mixed is not None:
         run_folder.write_json(run.mixed, mixed)
-    line = {"member": 0, "epoch": 1, "accuracy": accuracy, "ece": 0.1, "gap_pool": 0.1, "seconds": 2.5}
+    line = {
+        "member": 0,
+        "epoch": 1,
+        "accuracy": accuracy,
+        "ece": 0.1,
+        "gap_pool": 0.1,
+        "loss": 0.2,
+        "seconds": 2.5,
+    }
     run.metrics.write_text(json.dumps(line) + "\n")
     run_folder.write_json(run.summary, summary)
     return run

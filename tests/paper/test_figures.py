@@ -1,5 +1,7 @@
 """Figures show the numbers they are given, at the right places and in the right colours."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -83,6 +85,19 @@ def test_boxes_stand_at_their_severity_and_nothing_is_cut_off(study):
     assert ece.get_ylim()[0] == 0
     clean = [line.get_ydata()[0] for line in error.get_lines() if line.get_marker() == "o"]
     assert clean == pytest.approx([20, 10])
+
+
+def test_boxes_are_over_the_benchmarks_types_alone(tmp_path):
+    run = fabricate(tmp_path, "deep", "none", corrupted=(0.5, 0.6))
+    summary = json.loads(run.summary.read_text())
+    row = summary["corrupted"]["contrast"]["1"]
+    summary["corrupted"]["spatter"] = {"1": row | {"pool": row["pool"] | {"accuracy": 0.0}}}
+    del summary["corrupted"]["fog"]["3"]
+    run.summary.write_text(json.dumps(summary))
+    study = Study.of([run], "cifar10")
+    error = figures.boxes(study, ("deep",), ("none",)).axes[0]
+    assert len(error.patches) == 5
+    assert error.get_ylim()[1] < 100
 
 
 def test_before_is_filled_and_after_hollow(study):

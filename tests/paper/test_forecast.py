@@ -19,6 +19,11 @@ def test_images_of_a_run():
     assert images(recipe, DIGITS, 15) == (2 * 2 * 140, pytest.approx(2 * 3850 / 3))
     mc = method("digits", "mc", scale="smoke")
     assert images(mc, DIGITS, 0) == (2 * 180, pytest.approx(100))
+    # Clean and mixed images make a step twice as dear, and not an image of an evaluation.
+    assert images(method("digits", "single", "regmixup", scale="smoke"), DIGITS, 0) == (
+        2 * (120 + 10),
+        pytest.approx(100 / 6),
+    )
     paper = method("cifar10", "batch", scale="paper")
     assert images(paper, KNOWN["cifar10"], 0)[0] == pytest.approx(250 * (47_500 + 2500 / 3))
 

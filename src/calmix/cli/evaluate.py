@@ -81,9 +81,9 @@ def print_summary(run: Run, summary: dict[str, Any]) -> None:
         )
     console = Console()
     console.print(table)
-    scaled = summary["temperature"]
-    temperature, ece = f"{scaled['temperature']:.3f}", f"{100 * scaled['ece']:.2f} %"
-    console.print(f"with temperature {temperature}, fitted on validation data: ECE {ece}")
+    if scaled := summary["temperature"]:
+        temperature, ece = f"{scaled['temperature']:.3f}", f"{100 * scaled['ece']:.2f} %"
+        console.print(f"with temperature {temperature}, fitted on validation data: ECE {ece}")
     if "cA" in summary:
         console.print(f"corrupted: accuracy {summary['cA']:.2f} %  ECE {summary['cECE']:.2f} %")
     console.print(f"folder: {run.folder}", soft_wrap=True)

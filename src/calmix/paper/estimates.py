@@ -134,8 +134,10 @@ class Estimates:
         results = self.study[method[0], method[1]]
         if corrupted and not all(result.corrupted for result in results):
             raise NotRunError(f"{ENSEMBLES[method[0]]} with {title(method[1])} under corruption")
-        found = [(self._corrupted if corrupted else self._clean)(result)[name] for result in results]
-        return self._joined(results, found)
+        found = [(self._corrupted if corrupted else self._clean)(result) for result in results]
+        if not all(name in drawn for drawn in found):
+            raise NotRunError(f"a temperature of {ENSEMBLES[method[0]]} with {title(method[1])}")
+        return self._joined(results, [drawn[name] for drawn in found])
 
     @staticmethod
     def _joined(results: Sequence[Result], found: Sequence[tuple[float, Array]]) -> Estimate:
@@ -151,20 +153,22 @@ def clean_draws(result: Result) -> Drawn:
     held = predictions(result, "test")
     counts = resamples(len(held.labels))
     pooled = pool(held.logits.double())
-    scaled = at_temperature(pooled, result.summary["temperature"]["temperature"])
     member_ece, member_gap = (
         _mean([measure(member.softmax(-1), held.labels, counts) for member in held.logits.double()])
         for measure in (ece_draws, gap_draws)
     )
-    return {
+    found = {
         "accuracy": accuracy_draws(pooled, held.labels, counts),
         "ece": ece_draws(pooled, held.labels, counts),
         "gap": gap_draws(pooled, held.labels, counts),
         "dce": dce_draws(pooled, held.labels, counts),
-        "scaled_ece": ece_draws(scaled, held.labels, counts),
         "member_ece": member_ece,
         "member_gap": member_gap,
     }
+    if fitted := result.summary["temperature"]:
+        scaled = at_temperature(pooled, fitted["temperature"])
+        found["scaled_ece"] = ece_draws(scaled, held.labels, counts)
+    return found
 
 
 def kernel_draws(result: Result) -> tuple[float, Array]:
@@ -178,7 +182,7 @@ def kernel_draws(result: Result) -> tuple[float, Array]:
 def corrupted_draws(result: Result) -> Drawn:
     """Means over types and severities, in per cent: an image is drawn with all its corrupted versions."""
     found: dict[str, list[tuple[float, Array]]] = {"accuracy": [], "ece": [], "scaled_ece": []}
-    temperature = result.summary["temperature"]["temperature"]
+    fitted = result.summary["temperature"]
     for name in CORRUPTIONS:
         for severity in SEVERITIES:
             held = predictions(result, f"{name}-{severity}")
@@ -186,9 +190,10 @@ def corrupted_draws(result: Result) -> Drawn:
             pooled = pool(held.logits.double())
             found["accuracy"].append(accuracy_draws(pooled, held.labels, counts))
             found["ece"].append(ece_draws(pooled, held.labels, counts))
-            scaled = at_temperature(pooled, temperature)
-            found["scaled_ece"].append(ece_draws(scaled, held.labels, counts))
-    return {name: _mean(draws) for name, draws in found.items()}
+            if fitted:
+                scaled = at_temperature(pooled, fitted["temperature"])
+                found["scaled_ece"].append(ece_draws(scaled, held.labels, counts))
+    return {name: _mean(draws) for name, draws in found.items() if draws}
 
 
 def predictions(result: Result, what: str) -> Predictions:

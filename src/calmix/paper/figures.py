@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from calmix import data, metrics
+from calmix.corruptions import CORRUPTIONS
 from calmix.evaluate import SEVERITIES
 from calmix.paper.methods import ENSEMBLES, SMOOTHED, title
 from calmix.paper.mixing import class_accuracy, mixed_share
@@ -217,9 +218,10 @@ def _boxes(axes: Axes, results: Sequence[Result], name: str, offset: float, widt
     axes.plot([offset], [clean], "o", color=shade, markersize=5)
     for severity in SEVERITIES:
         values = [
-            number(of_type[str(severity)])
+            number(judged)
             for result in results
-            for of_type in result.summary.get("corrupted", {}).values()
+            for kind in CORRUPTIONS
+            if (judged := result.summary.get("corrupted", {}).get(kind, {}).get(str(severity)))
         ]
         if values:
             axes.boxplot(

@@ -97,8 +97,14 @@ def images(recipe: Recipe, size: Sizes, corruptions: int) -> tuple[float, float]
     samples = recipe.members if recipe.ensemble == "mc" else 1
     test = min(recipe.test_size or size.test, size.test)
     corrupted = min(recipe.corruption_size or test, test) * corruptions * len(SEVERITIES)
-    training = recipe.epochs * (train + FORWARD * samples * recipe.validation_size)
-    return streams * training, streams * FORWARD * samples * (test + corrupted)
+    forward = FORWARD * samples / seen(recipe)
+    training = recipe.epochs * (train + forward * recipe.validation_size)
+    return streams * training, streams * forward * (test + corrupted)
+
+
+def seen(recipe: Recipe) -> int:
+    """How often a training step sees an image."""
+    return 2 if recipe.mixing in BOTH else 1
 
 
 def counted(recipe: Recipe, size: Sizes) -> float:
@@ -110,8 +116,7 @@ def counted(recipe: Recipe, size: Sizes) -> float:
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         network(torch.empty(2, *shape, device="meta"))
     members = recipe.members if recipe.ensemble == "batch" else 1
-    rows = 2 if recipe.mixing in BOTH else 1
-    return float(counter.get_total_flops()) / 2 / FORWARD * members * rows
+    return float(counter.get_total_flops()) / 2 / FORWARD * members * seen(recipe)
 
 
 def timed(recipe: Recipe, size: Sizes) -> float:

@@ -58,6 +58,8 @@ BEYOND = (
     f"{SMOOTHED}0.1",
 )
 
+CLEAN_AND_CORRUPTED = (q.ACCURACY, q.ECE, q.CA, q.CECE, q.CDCE)
+
 
 def _pathology(study: Study) -> Rendered:
     methods = cross(THREE, ("none", "mixup"))
@@ -93,7 +95,7 @@ def _mixup_counts(study: Study) -> Rendered:
 
 def _camixup(study: Study) -> Rendered:
     methods = cross(THREE, MIXED)
-    table = comparison("CAMixup against Mixup and none", study, methods, (q.ACCURACY, q.ECE, q.CA, q.CECE))
+    table = comparison("CAMixup against Mixup and none", study, methods, CLEAN_AND_CORRUPTED)
     bars = figures.bars(study, methods, (q.ERROR, q.ECE))
     return Rendered((table,), (("Error and ECE on the test set", bars),))
 
@@ -111,7 +113,7 @@ def _imagenet(study: Study) -> Rendered:
 
 def _corruption(study: Study) -> Rendered:
     methods = cross(THREE, MIXED)
-    table = comparison("Means over types and severities", study, methods, (q.CERROR, q.CECE))
+    table = comparison("Means over types and severities", study, methods, (q.CERROR, q.CECE, q.CDCE))
     bars = figures.bars(study, methods, (q.CERROR, q.CECE))
     made = figures.boxes(study, THREE, MIXED)
     return Rendered((table,), (("Means", bars), ("By severity: boxes over the types of corruption", made)))
@@ -120,7 +122,7 @@ def _corruption(study: Study) -> Rendered:
 def _augmented(ensemble: str) -> Callable[[Study], Rendered]:
     def render(study: Study) -> Rendered:
         methods = cross((ensemble,), AUGMIXED)
-        table = comparison("AugMix and mixing", study, methods, (q.ACCURACY, q.ECE, q.CA, q.CECE))
+        table = comparison("AugMix and mixing", study, methods, CLEAN_AND_CORRUPTED)
         panels = (("without AugMix", methods[:3]), ("with AugMix", methods[3:]))
         diagram = figures.reliability(study, panels)
         by_severity = figures.boxes(study, (ensemble,), AUGMIXED)
@@ -162,7 +164,7 @@ def _toy(study: Study) -> Rendered:
 def _forgetting(study: Study) -> Rendered:
     methods = cross(("batch", "mc"), ("camixup", "forgetting"))
     shown = (q.ERROR, q.ECE, q.CERROR, q.CECE)
-    table = comparison("Mixed by class, or by forgetting counts", study, methods, shown)
+    table = comparison("Mixed by class, or by forgetting counts", study, methods, (*shown, q.CDCE))
     return Rendered(
         (table,), (("Error and ECE, clean and corrupted (c)", figures.bars(study, methods, shown)),)
     )
@@ -170,7 +172,7 @@ def _forgetting(study: Study) -> Rendered:
 
 def _beyond(study: Study) -> Rendered:
     methods = cross(("deep", "batch"), BEYOND)
-    shown = (q.ACCURACY, q.ECE, q.DCE, q.NLL, q.CECE, q.SECONDS)
+    shown = (q.ACCURACY, q.ECE, q.DCE, q.NLL, q.CECE, q.CDCE, q.SECONDS)
     scaled = (q.TEMPERATURE, q.SCALED_ECE, q.SCALED_DCE, q.SCALED_NLL, q.SCALED_CECE)
     table = comparison(
         "Each method before and after one temperature T for the pool", study, methods, shown + scaled

@@ -43,7 +43,11 @@ def _members(name: str) -> Reading:
 
 
 def _scaled(name: str, factor: float = 100.0) -> Reading:
-    return lambda result: factor * float(result.summary["temperature"][name])
+    def reading(result: Result) -> float | None:
+        scaled = result.summary["temperature"]
+        return factor * float(scaled[name]) if scaled else None
+
+    return reading
 
 
 def _corrupted(name: str, factor: float = 100.0, of: str = "pool") -> Reading:
@@ -52,8 +56,8 @@ def _corrupted(name: str, factor: float = 100.0, of: str = "pool") -> Reading:
     def mean(result: Result) -> float | None:
         if not result.corrupted:
             return None
-        rows = [row for kind in CORRUPTIONS for row in result.summary["corrupted"][kind].values()]
-        return factor * float(sum(row[of][name] for row in rows)) / len(rows)
+        rows = [row[of] for kind in CORRUPTIONS for row in result.summary["corrupted"][kind].values()]
+        return factor * float(sum(row[name] for row in rows)) / len(rows) if all(rows) else None
 
     return mean
 

@@ -2,8 +2,10 @@
 
 import datetime
 import io
+import json
 import re
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib as mpl
@@ -109,8 +111,10 @@ def _heading(plan: Plan, out: Path, command: str) -> list[str]:
     lines = [f"Made by `{command}` on {datetime.date.today()} from the run folders that it trained."]
     recipes = list(plan.runs)
     for dataset in dict.fromkeys(recipe.dataset for recipe in recipes):
-        held = [recipe for recipe in recipes if recipe.dataset == dataset]
+        held = {recipe: kinds for recipe, kinds in plan.runs.items() if recipe.dataset == dataset}
         lines += ["", f"**{dataset}**, {plan.scale} scale, {_count(plan.seeds, 'seed')}: {_regime(held)}."]
+        if losses := _last_losses([Run(out / recipe.name, recipe) for recipe in held]):
+            lines[-1] += f" {losses}"
     results = [read_result(Run(out / recipe.name, recipe)) for recipe in recipes]
     seconds = [SECONDS.of(result) or 0.0 for result in results if result]
     lines += ["", f"{_count(len(seconds), 'run')}, {sum(seconds) / 3600:.1f} hours of training in all."]
@@ -118,24 +122,40 @@ def _heading(plan: Plan, out: Path, command: str) -> list[str]:
         "",
         "± is the standard deviation over seeds; the paper's numbers, of its full size, are inside where "
         "they lie within two of them. The gap is accuracy minus confidence in points: above 0 is "
-        "under-confident.",
+        "under-confident. ECE is biased upwards where images are few, as under each corruption (c); DCE is "
+        "not.",
     ]
     return lines
 
 
-def _regime(recipes: Sequence[Recipe]) -> str:
+def _last_losses(runs: Sequence[Run]) -> str:
+    """How well the networks fit: the mean loss of the last epoch, for each ensemble without augmentation."""
+    found: dict[str, list[float]] = {}
+    for run in runs:
+        if run.recipe.augment == "none" and run.metrics.exists():
+            lines = map(json.loads, run.metrics.read_text().splitlines())
+            last = {line["member"]: line["loss"] for line in lines}
+            found.setdefault(ENSEMBLES[run.recipe.ensemble], []).extend(last.values())
+    losses = ", ".join(f"{name} {statistics.fmean(values):.2f}" for name, values in found.items())
+    return f"Training loss in the last epoch, without augmentation: {losses}." if losses else ""
+
+
+def _regime(planned: Mapping[Recipe, Sequence[str]]) -> str:
+    recipes = list(planned)
     first = recipes[0]
+    what = "points" if first.dataset == "clusters" else "images"
     network = NETWORKS[first.network].format(first)
     train = f"{first.train_size:,}" if first.train_size else "all"
     test = f"{first.test_size:,}" if first.test_size else "all"
-    corrupted = f"{first.corruption_size:,}" if first.corruption_size else "all"
+    size = f"{first.corruption_size:,}" if first.corruption_size else "all"
+    corrupted = f" ({size} of them under each corruption)" if any(planned.values()) else ""
     epochs = ", ".join(sorted({str(recipe.epochs) for recipe in recipes}))
     members = ", ".join(
         f"{ENSEMBLES[e]} {m}" for e, m in dict.fromkeys((r.ensemble, r.members) for r in recipes)
     )
     return (
-        f"{train} training images, {first.validation_size:,} validation images, {test} test images "
-        f"({corrupted} of them under each corruption); {network}; {epochs} epochs; members: {members}"
+        f"{train} training {what}, {first.validation_size:,} validation {what}, {test} test {what}"
+        f"{corrupted}; {network}; {epochs} epochs; members: {members}"
     )
 
 
