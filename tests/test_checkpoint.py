@@ -47,7 +47,7 @@ def test_nothing_is_unpickled(tmp_path):
             return (pytest.fail, ("a stranger's pickle was run",))
 
     content = pickle.dumps(Bomb(), protocol=2)
-    (tmp_path / "checkpoint.pt").write_bytes(hashlib.sha256(content).digest() + content)
+    (tmp_path / "checkpoint.pt").write_bytes(content + hashlib.sha256(content).digest())
     with pytest.raises(InputError, match="did not write it"):
         checkpoint.load(tmp_path, warn=pytest.fail)
 
@@ -63,6 +63,12 @@ def test_a_failed_save_leaves_the_old_ones(tmp_path, monkeypatch):
         saved(tmp_path, 3)
     monkeypatch.undo()
     assert checkpoint.load(tmp_path, warn=pytest.fail)["number"] == 2
+
+
+def test_torch_opens_it(tmp_path):
+    checkpoint.save(tmp_path, {"weight": torch.arange(3)})
+    state = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    assert state["weight"].tolist() == [0, 1, 2]
 
 
 def test_no_checkpoint(tmp_path):

@@ -98,6 +98,12 @@ def test_nobody_else_writes_a_summary_meanwhile(run, summary):
     assert run.summary.stat().st_mtime_ns == before
 
 
+@pytest.mark.parametrize("device", ["banana", "cuda:99"])
+def test_a_device_that_is_not_here_is_told_in_words(run, device):
+    with pytest.raises(InputError, match=f"--device {device} cannot be had here"):
+        evaluate(run, listener=Silence(), device=device)
+
+
 def test_a_summary_that_is_none_is_the_users_to_mend(tmp_path):
     run = trained(tiny("single"), tmp_path)
     run.summary.write_text("[]")

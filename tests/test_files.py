@@ -19,6 +19,13 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["numbers"]
 
 
+def test_the_error_names_the_file_that_was_asked_for(tmp_path):
+    wanted = tmp_path / "missing" / "page.html"
+    with pytest.raises(FileNotFoundError) as told, replacing(wanted):
+        pass
+    assert told.value.filename == str(wanted)
+
+
 def test_others_may_read_what_was_written(tmp_path):
     with replacing(tmp_path / "numbers") as file:
         file.write(b"1 2 3")

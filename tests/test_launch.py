@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from calmix import InputError, checkpoint, run_folder
-from calmix.launch import Machine
+from calmix.build import load_splits
+from calmix.launch import Machine, load_model
 from tests.scenarios import Stop, StopAt, tiny, trained, weights
 
 
@@ -19,6 +20,24 @@ def test_together_apart_and_side_by_side_are_bit_identical(tmp_path):
         apart = trained(recipe, tmp_path / "apart", member=member)
         assert apart.trained == (member == 1)
     assert weights(apart) == weights(together)
+
+
+@pytest.mark.parametrize("ensemble", ["single", "deep", "batch"])
+def test_dropout_follows_from_the_seed(tmp_path, ensemble):
+    """Layers of torch's own draw from its global state, which others use too: together, apart, resumed."""
+    recipe = tiny(ensemble, dropout=0.3, epochs=2)
+    torch.manual_seed(1)
+    first = trained(recipe, tmp_path / "first")
+    torch.manual_seed(2)
+    state = torch.get_rng_state()
+    with pytest.raises(Stop):
+        trained(recipe, tmp_path / "again", listener=StopAt(3), save_seconds=0.0)
+    for member in (1, 0) if ensemble == "deep" else (None,):
+        again = trained(recipe, tmp_path / "again", member=member)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert weights(again) == weights(first)
+    plain = trained(tiny(ensemble, epochs=2), tmp_path / "plain")
+    assert weights(plain) != weights(first)
 
 
 @pytest.mark.parametrize("gap_of", ["member", "pool"])
@@ -140,6 +159,16 @@ def test_an_untrained_run_has_no_model(tmp_path):
     run = run_folder.create(tiny(), tmp_path)
     with pytest.raises(InputError, match="not trained yet"):
         load_model(run, load_splits(tiny(), None))
+
+
+def test_weights_of_another_recipe_are_told_in_words(tmp_path):
+    run = trained(tiny(), tmp_path)
+    wider = trained(tiny(width=8), tmp_path)
+    splits = load_splits(run.recipe, None)
+    for content in (weights(wider), weights(run)[:100], b""):
+        run.model.write_bytes(content)
+        with pytest.raises(InputError, match="does not hold the weights of its recipe"):
+            load_model(run, splits)
 
 
 def test_runs_are_found_in_folders(tmp_path):

@@ -230,6 +230,19 @@ def test_hostile_files_do_nothing_but_raise(tmp_path):
         load_predictions(objects)
 
 
+def test_a_field_or_header_beyond_all_measure_is_told_in_words(tmp_path):
+    wide = tmp_path / "wide.csv"
+    wide.write_text("label,0,1\n0," + "1" * 200_000 + ",0\n")
+    with pytest.raises(calmix.InputError, match="wide"):
+        load_predictions(wide)
+    np.save(tmp_path / "labels.npy", np.zeros(2, dtype=int))
+    np.save(tmp_path / "logits.npy", np.zeros((2, 2)))
+    content = (tmp_path / "logits.npy").read_bytes()
+    (tmp_path / "logits.npy").write_bytes(content.replace(b"}", b"("))
+    with pytest.raises(calmix.InputError, match="logits"):
+        load_predictions(tmp_path / "logits.npy")
+
+
 def test_a_flipped_byte_is_noticed(tmp_path):
     path = tmp_path / "test.npz"
     save_predictions(path, torch.randn(1, 500, 10), torch.zeros(500, dtype=torch.long))

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import math
 
 import pytest
 
@@ -37,6 +38,44 @@ def test_json_gives_the_same_recipe_back():
 def test_an_unknown_key_names_the_nearest():
     with pytest.raises(InputError, match="did you mean 'epochs'"):
         Recipe.from_json({"epoch": 3})
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"epochs": "ten"}, "'epochs' must be a whole number"),
+        ({"epochs": 1.5}, "'epochs' must be a whole number"),
+        ({"epochs": True}, "'epochs' must be a whole number"),
+        ({"alpha": None}, "'alpha' must be a number"),
+        ({"flip": "no"}, "'flip' must be true or false"),
+        ({"dataset": 5}, "'dataset' must be a string"),
+        ({"mean": 3}, "'mean' must be a list of numbers"),
+        ({"decay_epochs": ["a"]}, "'decay_epochs' must be a whole number"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_by_name(fields, told):
+    with pytest.raises(InputError, match=told):
+        Recipe.from_json(fields)
+
+
+def test_a_whole_number_stands_for_any():
+    assert Recipe.from_json({"alpha": 1, "mean": [0, 1]}).name == Recipe(alpha=1.0, mean=(0.0, 1.0)).name
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("validation_size", 0),
+        ("weight_decay", -1.0),
+        ("weight_decay", math.nan),
+        ("decay_ratio", math.nan),
+        ("init_std", -0.1),
+        ("decay_epochs", (-3,)),
+    ],
+)
+def test_numbers_that_make_no_sense(name, value):
+    with pytest.raises(InputError, match=name.replace("_", "-")):
+        Recipe(**{name: value})
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import torch
 
 from calmix import InputError, metrics, pool
 from calmix.build import load_splits
+from calmix.evaluate import evaluate
 from calmix.launch import Machine, load_model
 from calmix.predict import predict
 from calmix.progress import Silence
@@ -88,6 +89,16 @@ def test_consistency_changes_the_loss_by_its_weight(tmp_path):
     ]
     none, half, full = (line["loss"] for line in lines)
     assert full > half > none
+
+
+def test_a_step_on_one_image_is_too_small_for_batch_norm(tmp_path):
+    with pytest.raises(InputError, match="larger --batch-size"):
+        trained(tiny(batch_size=1), tmp_path)
+
+
+def test_a_perceptron_takes_images(tmp_path):
+    run = trained(tiny(network="mlp"), tmp_path)
+    assert evaluate(run, listener=Silence())["clean"]["examples"] == 50
 
 
 def test_loss_that_is_not_finite_stops_with_advice(tmp_path):

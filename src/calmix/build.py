@@ -62,7 +62,9 @@ def _sized(part: data.Examples, size: int) -> data.Examples:
 def build_network(recipe: Recipe, shape: Sequence[int], num_classes: int) -> nn.Module:
     """One plain network for examples of `shape`, (C, H, W) or (F,)."""
     if recipe.network == "mlp":
-        return models.mlp(int(torch.Size(shape).numel()), recipe.width, num_classes, dropout=recipe.dropout)
+        points = torch.Size(shape).numel()
+        network = models.mlp(points, recipe.width, num_classes, dropout=recipe.dropout)
+        return network if len(shape) == 1 else nn.Sequential(nn.Flatten(), network)
     if len(shape) != 3:
         raise InputError(f"--network {recipe.network} is for images; {recipe.dataset} needs --network mlp")
     options: dict[str, Any] = {"dropout": recipe.dropout, "in_channels": shape[0]}
@@ -129,11 +131,10 @@ def build_mixer(recipe: Recipe, splits: Splits) -> augment.Mixer:
             partner=partner,
             **pairs,
         )
+    pairs |= {"partner": partner, "fold": recipe.fold}
     if recipe.mixing == "mixupmp":
         return augment.MixupMP(num_classes, members=members, **pairs)
     kind = {"mixup": augment.Mixup, "cutmix": augment.CutMix, "regmixup": augment.RegMixup}[recipe.mixing]
-    if recipe.mixing == "mixup":
-        pairs |= {"partner": partner, "fold": recipe.fold}
     return kind(num_classes, **pairs)
 
 

@@ -1,6 +1,7 @@
 """Checkpoints that are whole, verified and loaded without unpickling strangers' code.
 
-A checkpoint file is a 32-byte SHA-256 digest and then what `torch.save` wrote; the one before it is kept.
+A checkpoint file is what `torch.save` wrote, then its SHA-256 digest, 32 bytes that `torch.load` passes over.
+The checkpoint before it is kept.
 """
 
 import contextlib
@@ -26,8 +27,8 @@ def save(folder: Path, state: dict[str, Any]) -> None:
     torch.save(state, buffer)
     content = buffer.getbuffer()
     with files.replacing(folder / NEWEST) as file:
-        file.write(hashlib.sha256(content).digest())
         file.write(content)
+        file.write(hashlib.sha256(content).digest())
         # The old one gives up its name only now that the new bytes are on the disk.
         file.flush()
         os.fsync(file.fileno())
@@ -48,8 +49,8 @@ def load(folder: Path, *, warn: Callable[[str], None], map_location: Any = "cpu"
     paths = [path for name in (NEWEST, PREDECESSOR) if (path := folder / name).exists()]
     for path in paths:
         content = path.read_bytes()
-        if hashlib.sha256(content[32:]).digest() == content[:32]:
-            return _unpack(content[32:], path, map_location)
+        if hashlib.sha256(content[:-32]).digest() == content[-32:]:
+            return _unpack(content[:-32], path, map_location)
         older = (
             "there is no older one, so it starts again" if path == paths[-1] else "the one before it is used"
         )

@@ -1,4 +1,7 @@
-"""The one error of ours: input that a person has to mend."""
+"""The one error of ours, input that a person has to mend, and what often raises it."""
+
+import difflib
+from collections.abc import Iterable
 
 
 class InputError(ValueError):
@@ -6,3 +9,21 @@ class InputError(ValueError):
 
     The command line prints the message alone and exits with 2; every other exception is a defect of calmix.
     """
+
+
+def one_of(name: str, value: str, valid: Iterable[str]) -> None:
+    """Refuse a value that is not valid, with the nearest one that is."""
+    valid = list(valid)
+    if value not in valid:
+        near = difflib.get_close_matches(value, valid, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise InputError(f"unknown {name} {value!r}; {hint}valid: {', '.join(valid)}")
+
+
+def at_least(name: str, value: float, low: float) -> None:
+    if not value >= low:  # which nan is not either
+        raise InputError(f"--{flag(name)} must be at least {low}, got {value}")
+
+
+def flag(name: str) -> str:
+    return name.replace("_", "-")

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from calmix import data, metrics, run_folder
 from calmix.build import Splits, load_splits, subset
 from calmix.calibrate import Temperature, fit_temperature
@@ -44,6 +46,10 @@ def evaluate(
     Corrupted images come from `corrupted_root` where given (official or written by `calmix corrupt`), and are
     otherwise made on the fly. What an earlier call computed is kept.
     """
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"--device {device} cannot be had here: {str(error).splitlines()[0]}") from None
     with run_folder.lock(run.folder):
         before = _read_summary(run)
         summary = copy.deepcopy(before)
@@ -141,7 +147,7 @@ def _scaled(fitted: Temperature | None, given: Predictions) -> dict[str, float] 
     """What the temperature makes of predictions."""
     if fitted is None:
         return None
-    probs = fitted.apply(given.logits)
+    probs = fitted.apply(given.logits.double())
     numbers = {name: METRICS[name](probs, given.labels) for name in ("accuracy", "nll", "ece", "dce", "gap")}
     return {"temperature": float(fitted.temperature), **numbers}
 

@@ -26,10 +26,18 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     path = Path(path)
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
-        with open(part, "xb") as file:
+        with _new(part, path) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _new(part: Path, path: Path) -> IO[bytes]:
+    """The file beside `path`; where it cannot be made, the error names `path`."""
+    try:
+        return open(part, "xb")
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, str(path)) from None

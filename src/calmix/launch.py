@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from calmix import checkpoint, ensembles, files, run_folder
 from calmix.build import Splits, build_ensemble, build_mixer, load_splits
-from calmix.errors import InputError
+from calmix.errors import InputError, at_least
 from calmix.progress import Listener, Silence, Step
 from calmix.recipe import Recipe
 from calmix.run_folder import Run
@@ -48,6 +49,11 @@ class Machine:
     """Lightning Fabric's name of a precision: 32-true, bf16-mixed, ..."""
     save_seconds: float = 30.0
     """Seconds between checkpoints: what an interruption costs at most."""
+
+    def __post_init__(self) -> None:
+        for name in ("jobs", "threads", "devices", "nodes"):
+            at_least(name, getattr(self, name), 1)
+        at_least("save_seconds", self.save_seconds, 0)
 
     def fabric(self) -> "Fabric":
         from lightning_fabric import Fabric  # takes seconds to import, and only training needs it
@@ -138,7 +144,11 @@ def load_model(run: Run, splits: Splits) -> nn.Module:
     if not run.trained:
         raise InputError(f"{run.folder} is not trained yet: run `calmix train` with its recipe first")
     model = build_ensemble(run.recipe, splits.train.shape, len(splits.classes))
-    model.load_state_dict(load_file(run.model))
+    try:
+        model.load_state_dict(load_file(run.model))
+    except (SafetensorError, RuntimeError) as error:
+        told = str(error).splitlines()[0]
+        raise InputError(f"{run.model} does not hold the weights of its recipe.json: {told}") from None
     return model.eval()
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -22,6 +23,8 @@ BROKEN = (
     MemoryError,
     zipfile.BadZipFile,
     zlib.error,
+    csv.Error,
+    tokenize.TokenError,
     NotImplementedError,
     RuntimeError,
 )

@@ -86,14 +86,14 @@ def save_predictions(
         "groups": _numpy(groups),
     }
     made = _predictions(Arrays(values="logits", **arrays), "what is to be saved")
-    present = {
+    present: dict[str, Any] = {
         "logits": made.logits.numpy(),
         "labels": made.labels.numpy(),
         "ids": made.ids,
         "groups": made.groups,
     }
     with files.replacing(path) as file:
-        np.savez(file, allow_pickle=False, **{name: a for name, a in present.items() if a is not None})
+        np.savez(file, **{name: a for name, a in present.items() if a is not None})
 
 
 def load_predictions(path: str | os.PathLike[str], values: Values | None = None) -> Predictions:

@@ -7,7 +7,8 @@ scripts did otherwise stands in `paper_code`.
 from typing import Any
 
 from calmix import data
-from calmix.recipe import ENSEMBLES, Recipe, one_of, parse_augment
+from calmix.errors import one_of
+from calmix.recipe import ENSEMBLES, Recipe, parse_augment
 
 SCALES = ("paper", "laptop", "smoke")
 
@@ -159,9 +160,12 @@ def _paper(dataset: str, ensemble: str) -> dict[str, Any]:
 
 
 def _paper_code(dataset: str, ensemble: str, scale: str, fields: dict[str, Any]) -> dict[str, Any]:
+    changed = dict(PAPER_CODE)
+    if fields["mixing"] in ("cutmix", "regmixup", "mixupmp"):  # of which the scripts know nothing
+        del changed["partner"], changed["fold"]
     if dataset not in ("cifar10", "cifar100"):
-        return PAPER_CODE
-    changed = PAPER_CODE | PAPER_CODE_CIFAR
+        return changed
+    changed |= PAPER_CODE_CIFAR
     if scale != "paper":  # whose batches and schedule are their own
         return changed
     if ensemble == "batch":

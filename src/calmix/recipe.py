@@ -1,15 +1,14 @@
 """What one run is: a frozen record, complete enough to make the run again anywhere."""
 
 import dataclasses
-import difflib
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from calmix import data
-from calmix.errors import InputError
+from calmix.errors import InputError, at_least, flag, one_of
 
 ENSEMBLES = ("single", "deep", "batch", "mc")
 NETWORKS = ("small_resnet", "wide_resnet", "resnet50", "mlp")
@@ -130,16 +129,18 @@ class Recipe:
         one_of("partner", self.partner, ("permutation", "reversed"))
         one_of("forgetting-rule", self.forgetting_rule, ("own", "pair"))
         one_of("schedule", self.schedule, SCHEDULES)
-        for name in ("epochs", "batch_size", "members", "width", "shards", "image_size"):
+        for name in ("epochs", "batch_size", "members", "width", "shards", "image_size", "validation_size"):
             at_least(name, getattr(self, name), 1)
         for name in (
             "train_size",
             "test_size",
             "corruption_size",
-            "validation_size",
             "pad",
             "warmup_epochs",
             "consistency",
+            "init_std",
+            "weight_decay",
+            "decay_ratio",
         ):
             at_least(name, getattr(self, name), 0)
         for name in ("learning_rate", "alpha", "severity", "augmix_alpha"):
@@ -148,6 +149,8 @@ class Recipe:
         for name in ("dropout", "smoothing", "sign_probability"):
             if not 0 <= getattr(self, name) < 1:
                 raise InputError(f"--{flag(name)} must be at least 0 and below 1, got {getattr(self, name)}")
+        for epoch in self.decay_epochs:
+            at_least("decay_epochs", epoch, 1)
         if self.ensemble == "mc" and self.dropout == 0:
             raise InputError("--ensemble mc needs --dropout above 0: without it all samples are alike")
         if self.ensemble == "single" and self.members != 1:
@@ -189,11 +192,22 @@ class Recipe:
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Recipe":
         """The recipe of a parsed file; a key that is no field is refused with the nearest one that is."""
-        known = {field.name for field in dataclasses.fields(cls)}
+        kinds: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(cls)}
         for key in fields:
-            one_of("recipe key", key, sorted(known))
-        lists: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
-        return cls(**lists)
+            one_of("recipe key", key, sorted(kinds))
+        return cls(**{key: _typed(key, value, kinds[key]) for key, value in fields.items()})
+
+
+def _typed(name: str, value: Any, kind: Any) -> Any:
+    """A JSON value as its field holds it: a whole number may stand for any, and a list for a tuple."""
+    if kind is float and type(value) is int:
+        return float(value)
+    if get_origin(kind) is tuple and isinstance(value, list):
+        return tuple(_typed(name, item, get_args(kind)[0]) for item in value)
+    if type(value) is not kind:
+        words = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
+        raise InputError(f"recipe key {name!r} must be {words.get(kind, 'a list of numbers')}, got {value!r}")
+    return value
 
 
 def parse_augment(text: str) -> dict[str, Any]:
@@ -224,21 +238,3 @@ def parse_augment(text: str) -> dict[str, Any]:
         said.add(field)
         fields[field] = value
     return fields
-
-
-def one_of(name: str, value: str, valid: Iterable[str]) -> None:
-    """Refuse a value that is not valid, with the nearest one that is."""
-    valid = list(valid)
-    if value not in valid:
-        near = difflib.get_close_matches(value, valid, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise InputError(f"unknown {name} {value!r}; {hint}valid: {', '.join(valid)}")
-
-
-def at_least(name: str, value: float, low: float) -> None:
-    if value < low:
-        raise InputError(f"--{flag(name)} must be at least {low}, got {value}")
-
-
-def flag(name: str) -> str:
-    return name.replace("_", "-")

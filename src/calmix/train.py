@@ -5,6 +5,7 @@ A single network, a BatchEnsemble and MC-dropout are one stream; a deep ensemble
 stream makes them again and needs no saved random state.
 """
 
+import contextlib
 import json
 import time
 from collections.abc import Generator, Iterator, Sequence
@@ -103,10 +104,11 @@ def train_stream(
             rate = learning_rate(recipe, epoch + step / steps)
             for group in optimiser.param_groups:
                 group["lr"] = rate
-            if isinstance(model, ensembles.MCDropout):
-                model.reseed(seeds.derive(recipe.seed, "dropout", epoch, step, fabric.global_rank))
             optimiser.zero_grad()
-            loss, logits, labels, index = _loss(recipe, network, augmentation, shards, member, epoch, step)
+            with _dropout(recipe, model, member, epoch, step, fabric):
+                loss, logits, labels, index = _loss(
+                    recipe, network, augmentation, shards, member, epoch, step
+                )
             value = float(loss.detach())
             if not value < float("inf"):
                 raise InputError(_diverged(name, value, epoch, step, rate))
@@ -142,6 +144,23 @@ def train_stream(
         listener.step(Step(name, (epoch + 1) * steps, recipe.epochs * steps, _news(line, recipe, steps)))
 
 
+@contextlib.contextmanager
+def _dropout(
+    recipe: Recipe, model: torch.nn.Module, member: int, epoch: int, step: int, fabric: "Fabric"
+) -> Iterator[None]:
+    """Masks that are keyed as all draws are: `MCDropout` takes a seed, plain layers torch's own state."""
+    if isinstance(model, ensembles.MCDropout):
+        model.reseed(seeds.derive(recipe.seed, "dropout", epoch, step, fabric.global_rank))
+    if isinstance(model, ensembles.MCDropout) or not recipe.dropout:
+        yield
+        return
+    kind = fabric.device.type
+    devices = [] if kind == "cpu" else [fabric.device]
+    with torch.random.fork_rng(devices, device_type="cuda" if kind == "cpu" else kind):
+        torch.manual_seed(seeds.derive(recipe.seed, "dropout", member, epoch, step, fabric.global_rank))
+        yield
+
+
 def _steps(
     recipe: Recipe, part: data.Examples, member: int, epoch: int, start: int, fabric: "Fabric"
 ) -> Iterator[tuple[int, list[tuple[int, data.Batch]]]]:
@@ -169,7 +188,15 @@ def _loss(
     views = [augmentation.views(batch, g) for (_, batch), g in zip(shards, draws, strict=True)]
     joined = [_join(pieces) for pieces in zip(*views, strict=True)]
     inputs = joined[0].inputs if len(joined) == 1 else torch.cat([view.inputs for view in joined], dim=1)
-    logits = network(inputs, per_member=True).unflatten(1, (len(joined), -1)).transpose(0, 1)
+    try:
+        logits = network(inputs, per_member=True).unflatten(1, (len(joined), -1)).transpose(0, 1)
+    except ValueError as error:
+        if "more than 1 value per channel" in str(error):
+            raise InputError(
+                f"a step on {inputs.shape[1]} image is too small for batch norm: use a larger --batch-size "
+                "and --train-size"
+            ) from None
+        raise
     labels = torch.cat([batch.labels for _, batch in shards])
     index = torch.cat([batch.index for _, batch in shards])
     losses = augment.cross_entropy(logits[0], joined[0].targets)
@@ -205,8 +232,8 @@ def _line(logits: Tensor, labels: Tensor, mixer: Any) -> dict[str, Any]:
     gaps = [metrics.gap(member.softmax(-1), labels) for member in logits]
     line: dict[str, Any] = {"accuracy": metrics.accuracy(pooled, labels), "ece": metrics.ece(pooled, labels)}
     line |= {"gap_pool": metrics.gap(pooled, labels), "gap_members": gaps}
-    if (active := getattr(mixer, "active", None)) is not None:
-        line["mixed"] = float(active.float().mean())
+    if not isinstance(mixer, augment.Everyone):
+        line["mixed"] = float(mixer.active.float().mean())
     return line
 
 

@@ -51,7 +51,7 @@ def test_calibrated_models_are_seldom_accused():
 def test_the_numbers_are_those_of_the_metrics():
     predictions = signals(examples=800)
     found = json.loads(quick(predictions).to_json())
-    pooled = pool(predictions.logits)
+    pooled = pool(predictions.logits.double())
     for name in ("accuracy", "nll", "brier", "ece", "ace", "sce", "tace", "dce", "skce"):
         expected = getattr(metrics, name)(pooled, predictions.labels)
         assert found[name] == pytest.approx(expected, rel=1e-6), name
@@ -125,6 +125,14 @@ def test_perfect_predictions_and_impossible_labels_are_valid_json():
     found = json.loads(report.to_json(), parse_constant=pytest.fail)
     assert found["nll"] is None
     assert any("infinite" in note for note in found["notes"])
+
+
+def test_a_sure_mistake_is_not_taken_for_an_impossible_one():
+    """exp(-120) is 0 in float32: the logits say that it is not."""
+    predictions = single(examples=300)
+    predictions.logits[0, 0, predictions.labels[0]] -= 120
+    exact = torch.nn.functional.cross_entropy(predictions.logits[0].double(), predictions.labels)
+    assert quick(predictions).metrics["nll"].value == pytest.approx(float(exact))
 
 
 def test_an_audit_warns_in_its_notes_alone():

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from calmix.augment import CutMix, Mixup, MixupMP, RegMixup, cross_entropy, one_hot
+from calmix.augment import CutMix, Mixup, MixupMP, RegMixup, Unmixed, cross_entropy, one_hot
 from calmix.errors import InputError
 
 MIXERS = [Mixup, CutMix, RegMixup, MixupMP]
@@ -167,6 +167,28 @@ def test_clean_and_mixed_rows_make_the_sum_of_two_losses(mixer, weight):
     clean = cross_entropy((x @ head).expand(2, -1, -1), y).mean(1)
     mixed = cross_entropy(alone.inputs @ head, alone.targets).mean(1)
     torch.testing.assert_close(loss, clean + weight * mixed)
+
+
+@pytest.mark.parametrize("make", MIXERS)
+def test_partner_and_fold_are_those_of_every_mixer(make):
+    """Reversed, the last image is the partner of the first; folded, nobody gives away more than a half."""
+    x, y = torch.arange(8.0).reshape(8, 1, 1, 1).expand(8, 1, 16, 16), torch.arange(8)
+    made = make(8, alpha=1.0, members=1, partner="reversed", fold=True)(x, y, generator=seeded())
+    targets = made.targets[0, -8:]  # the mixed rows, where clean ones are there too
+    others = targets - targets * torch.eye(8)
+    given_away = others.sum(1) > 0  # a box may be empty
+    assert (others.argmax(1) == y.flip(0))[given_away].all()
+    assert given_away.sum() > 4
+    assert (targets.diagonal() >= 0.5).all()
+    loose = make(8, alpha=1.0, members=1)(x, y, generator=seeded()).targets[0, -8:]
+    assert (loose.diagonal() < 0.5).any()
+
+
+def test_everyone_is_active_and_nobody_is():
+    for make in MIXERS:
+        assert make(5, members=3).active.shape == (3, 5)
+        assert make(5, members=3).active.all()
+    assert not Unmixed(5).active.any()
 
 
 def test_defaults_are_the_papers():

@@ -44,7 +44,7 @@ def place_archive(root, monkeypatch, files):
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones():
-    with pytest.raises(InputError, match="no data set 'cifar'; there are digits, clusters, cifar10"):
+    with pytest.raises(InputError, match="unknown data set 'cifar'; did you mean 'cifar10'"):
         data.load("cifar")
 
 

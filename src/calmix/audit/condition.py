@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from calmix.errors import InputError
-from calmix.recipe import one_of
+from calmix.errors import InputError, one_of
 
 OPERATORS = {
     "<=": operator.le,

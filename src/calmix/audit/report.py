@@ -207,10 +207,10 @@ class _Progress:
 def _pool(logits: Tensor) -> Tensor:
     """`pool`, a block of examples at a time: no second array of the size of the ensemble."""
     members, examples, classes = logits.shape
-    pooled = torch.empty(examples, classes, dtype=logits.dtype)
+    pooled = torch.empty(examples, classes, dtype=torch.float64)  # float32 has no room for a sure mistake
     rows = max(1, BLOCK // (members * classes))
     for start in range(0, examples, rows):
-        pooled[start : start + rows] = pool(logits[:, start : start + rows])
+        pooled[start : start + rows] = pool(logits[:, start : start + rows].double())
     return pooled
 
 

@@ -7,6 +7,8 @@ from torch import Tensor, nn
 
 from calmix.augment.mixing import Batch, Mixing, Plan
 
+Partner = Literal["permutation", "reversed"]
+
 
 class Everyone(nn.Module):
     """Mix every example; made by `Mixup`, `CutMix`, `RegMixup` and `MixupMP`.
@@ -18,6 +20,12 @@ class Everyone(nn.Module):
     def __init__(self, mixing: Mixing) -> None:
         super().__init__()
         self.mixing = mixing
+
+    @property
+    def active(self) -> Tensor:
+        """Who is mixed, (members, classes): everyone, or where nobody has a partner nobody."""
+        mixed = self.mixing.partner != "self"
+        return torch.full((self.mixing.members, self.mixing.num_classes), mixed)
 
     def plan(
         self,
@@ -59,7 +67,7 @@ def Mixup(
     alpha: float = 1.0,
     members: int = 1,
     *,
-    partner: Literal["permutation", "reversed"] = "permutation",
+    partner: Partner = "permutation",
     fold: bool = False,
 ) -> Everyone:
     """Train on lam x_i + (1 - lam) x_j with labels alike, lam ~ Beta(alpha, alpha) (Zhang et al., 2018).
@@ -74,7 +82,14 @@ def Mixup(
     return Everyone(Mixing(num_classes, alpha, members, partner=partner, fold=fold))
 
 
-def CutMix(num_classes: int, alpha: float = 1.0, members: int = 1) -> Everyone:
+def CutMix(
+    num_classes: int,
+    alpha: float = 1.0,
+    members: int = 1,
+    *,
+    partner: Partner = "permutation",
+    fold: bool = False,
+) -> Everyone:
     """Replace a box of x_i by that of x_j; labels mix by area (Yun et al., 2019).
 
     The box is to cover 1 - lam of the image, lam ~ Beta(alpha, alpha); the labels' share is that of the box
@@ -83,10 +98,18 @@ def CutMix(num_classes: int, alpha: float = 1.0, members: int = 1) -> Everyone:
     >>> CutMix(num_classes=3)(torch.rand(4, 1, 8, 8), torch.tensor([0, 1, 2, 0])).targets.sum(-1)
     tensor([[1., 1., 1., 1.]])
     """
-    return Everyone(Mixing(num_classes, alpha, members, mix="cutmix"))
+    return Everyone(Mixing(num_classes, alpha, members, mix="cutmix", partner=partner, fold=fold))
 
 
-def RegMixup(num_classes: int, alpha: float = 20.0, members: int = 1, *, weight: float = 1.0) -> Everyone:
+def RegMixup(
+    num_classes: int,
+    alpha: float = 20.0,
+    members: int = 1,
+    *,
+    weight: float = 1.0,
+    partner: Partner = "permutation",
+    fold: bool = False,
+) -> Everyone:
     """Train on clean and mixed rows together: CE(clean) + weight CE(mixed) (Pinto et al., 2022).
 
     Of B images come 2B rows, the clean ones first. Beta(20, 20) is meant for CIFAR-10, Beta(10, 10) for
@@ -96,10 +119,20 @@ def RegMixup(num_classes: int, alpha: float = 20.0, members: int = 1, *, weight:
     tensor([[1., 0., 0.],
             [0., 1., 0.]])
     """
-    return Everyone(Mixing(num_classes, alpha, members, clean_too=True, mixed_weight=weight))
+    return Everyone(
+        Mixing(num_classes, alpha, members, partner=partner, fold=fold, clean_too=True, mixed_weight=weight)
+    )
 
 
-def MixupMP(num_classes: int, alpha: float = 1.0, members: int = 4, *, weight: float = 1.0) -> Everyone:
+def MixupMP(
+    num_classes: int,
+    alpha: float = 1.0,
+    members: int = 4,
+    *,
+    weight: float = 1.0,
+    partner: Partner = "permutation",
+    fold: bool = False,
+) -> Everyone:
     """Give each member a data set of its own: the clean rows and its own mixed ones (Wu & Williamson, 2024).
 
     The loss is that of `RegMixup`, CE(clean) + weight CE(mixed); members differ by their draws.
@@ -107,7 +140,9 @@ def MixupMP(num_classes: int, alpha: float = 1.0, members: int = 4, *, weight: f
     >>> MixupMP(num_classes=3, members=4)(torch.rand(2, 5), torch.tensor([0, 1])).inputs.shape
     torch.Size([4, 4, 5])
     """
-    return Everyone(Mixing(num_classes, alpha, members, clean_too=True, mixed_weight=weight))
+    return Everyone(
+        Mixing(num_classes, alpha, members, partner=partner, fold=fold, clean_too=True, mixed_weight=weight)
+    )
 
 
 def Unmixed(num_classes: int) -> Everyone:

@@ -8,8 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from calmix.errors import InputError
-from calmix.recipe import one_of
+from calmix.errors import InputError, one_of
 from calmix.version import __version__
 
 # command: (what it does, for the overview). Each lives in calmix.cli.<command> as `main(arguments)`.

@@ -56,9 +56,10 @@ def main(arguments: list[str]) -> None:
         fitted = fit_temperature(validation.logits, validation.labels, order=chosen.order)
     for warning in caught:
         print(f"calmix: {warning.message}", file=sys.stderr)
-    calibrated = torch.as_tensor(fitted.apply(test.logits))
-    save_predictions(chosen.out, calibrated.log()[None], test.labels, ids=test.ids, groups=test.groups)
-    before, after = _judge(pool(test.logits), test.labels), _judge(calibrated, test.labels)
+    calibrated = torch.as_tensor(fitted.apply(test.logits.double()))
+    logits = calibrated.log().to(test.logits.dtype)
+    save_predictions(chosen.out, logits[None], test.labels, ids=test.ids, groups=test.groups)
+    before, after = _judge(pool(test.logits.double()), test.labels), _judge(calibrated, test.labels)
     temperature = torch.as_tensor(fitted.temperature).tolist()
     if chosen.json:
         found = {"temperature": temperature, "order": fitted.order, "before": before, "after": after}

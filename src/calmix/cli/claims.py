@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from calmix import data
+from calmix.errors import one_of
 from calmix.paper.claims import claims_table, main_dataset
 from calmix.paper.study import Study
-from calmix.recipe import one_of
 from calmix.run_folder import find_runs
 
 

@@ -9,7 +9,7 @@ import tyro
 from calmix import data
 from calmix.corruptions import ALL_CORRUPTIONS, AUTHORS_CIFAR100, CORRUPTIONS, frost_source
 from calmix.data.corrupted import write_corrupted
-from calmix.errors import InputError
+from calmix.errors import InputError, at_least
 from calmix.progress import Display, Step
 
 
@@ -42,6 +42,7 @@ class Corrupt:
 
 def main(arguments: list[str]) -> None:
     chosen = tyro.cli(Corrupt, args=arguments, prog="calmix corrupt")
+    at_least("jobs", chosen.jobs, 1)
     if sum((bool(chosen.names), chosen.benchmark_only, chosen.authors_list)) > 1:
         raise InputError("choose one of --names, --benchmark-only and --authors-list")
     test = data.load(chosen.dataset, chosen.data_root).test

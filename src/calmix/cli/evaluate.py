@@ -1,6 +1,5 @@
 """`calmix evaluate`"""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +8,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from calmix.audit.report import plain_json
 from calmix.corruptions import AUTHORS_CIFAR100, CORRUPTIONS, frost_source
 from calmix.evaluate import METRICS, evaluate
 from calmix.progress import Display
@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> None:
         if not chosen.json:
             print_summary(run, summary)
     if chosen.json:
-        print(json.dumps(summaries, indent=2))
+        print(plain_json(summaries))
 
 
 def print_summary(run: Run, summary: dict[str, Any]) -> None:

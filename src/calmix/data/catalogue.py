@@ -13,7 +13,7 @@ from calmix.data.clusters import load_clusters
 from calmix.data.dataset import DataSet
 from calmix.data.digits import load_digits
 from calmix.data.folder import class_names, load_folder
-from calmix.errors import InputError
+from calmix.errors import InputError, one_of
 
 NAMES = ("digits", "clusters", "cifar10", "cifar100", "fashion-mnist", "mnist", "folder")
 
@@ -153,8 +153,7 @@ def download(
 
 
 def _check_name(name: str) -> None:
-    if name not in NAMES:
-        raise InputError(f"name: there is no data set {name!r}; there are {', '.join(NAMES)}")
+    one_of("data set", name, NAMES)
 
 
 def _places(name: str, root: str | os.PathLike[str] | None) -> tuple[Path, ...]:

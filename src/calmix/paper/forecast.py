@@ -59,7 +59,7 @@ def sizes(dataset: str, root: Path | None) -> Sizes:
 
 def forecast(plan: Plan, out: Path, root: Path | None, *, tflops: float | None = None) -> list[Table]:
     """The runs of a plan, how far each is, and the time that is left; then the same by item."""
-    if tflops is not None and tflops <= 0:
+    if tflops is not None and not tflops > 0:
         raise InputError(f"--tflops must be above 0, got {tflops}")
     held = {name: sizes(name, root) for name in {recipe.dataset for recipe in plan.runs}}
     measured: dict[tuple[object, ...], float] = {}

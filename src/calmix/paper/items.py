@@ -6,13 +6,13 @@ from itertools import product
 
 from matplotlib.figure import Figure
 
-from calmix.errors import InputError
+from calmix.errors import InputError, one_of
 from calmix.paper import figures
 from calmix.paper import quantities as q
 from calmix.paper.methods import SMOOTHED, method
 from calmix.paper.study import Method, NotRunError, Study
 from calmix.paper.tables import Table, comparison
-from calmix.recipe import Recipe, one_of
+from calmix.recipe import Recipe
 
 
 @dataclass(frozen=True)

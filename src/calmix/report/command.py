@@ -3,8 +3,9 @@
 import dataclasses
 import shlex
 
+from calmix.errors import flag
 from calmix.presets import preset
-from calmix.recipe import Recipe, flag
+from calmix.recipe import Recipe
 
 
 def train_command(recipe: Recipe) -> str:
