@@ -22,7 +22,7 @@ class Claims:
     Example: calmix claims --runs runs --dataset digits
 
     Intervals are 95 %: the test images resampled, the same for both sides of a comparison; with several
-    seeds, the spread over them too.
+    seeds, the spread over them too. One seed leaves out what another training would change.
     """
 
     runs: Path = Path("runs")

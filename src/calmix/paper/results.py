@@ -164,7 +164,7 @@ def _claims(plan: Plan, out: Path) -> list[str]:
     table = claims_as_table(claims_table(runs, plan.dataset))
     note = (
         "Intervals are 95 %: the test images resampled, the same for both sides of a comparison; with "
-        "several seeds, the spread over them too."
+        "several seeds, the spread over them too. One seed leaves out what another training would change."
     )
     return ["## Claims", "", table.markdown(), "", note, ""]
 
