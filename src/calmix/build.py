@@ -61,14 +61,14 @@ def _sized(part: data.Examples, size: int) -> data.Examples:
 
 def build_network(recipe: Recipe, shape: Sequence[int], num_classes: int) -> nn.Module:
     """One plain network for examples of `shape`, (C, H, W) or (F,)."""
+    options: dict[str, Any] = {"dropout": recipe.dropout}
+    options |= {name: value for name in ("mean", "std") if (value := getattr(recipe, name))}
     if recipe.network == "mlp":
-        points = torch.Size(shape).numel()
-        network = models.mlp(points, recipe.width, num_classes, dropout=recipe.dropout)
-        return network if len(shape) == 1 else nn.Sequential(nn.Flatten(), network)
+        options["in_channels"] = shape[0] if len(shape) > 1 else None
+        return models.mlp(torch.Size(shape).numel(), recipe.width, num_classes, **options)
     if len(shape) != 3:
         raise InputError(f"--network {recipe.network} is for images; {recipe.dataset} needs --network mlp")
-    options: dict[str, Any] = {"dropout": recipe.dropout, "in_channels": shape[0]}
-    options |= {name: value for name in ("mean", "std") if (value := getattr(recipe, name))}
+    options["in_channels"] = shape[0]
     if recipe.network == "small_resnet":
         return models.small_resnet(num_classes, width=recipe.width, **options)
     if recipe.network == "wide_resnet":

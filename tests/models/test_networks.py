@@ -98,6 +98,15 @@ def test_mlp():
     torch.testing.assert_close(net(x), net[7](hidden))
 
 
+def test_mlp_takes_images_by_channel():
+    net = mlp(2 * 4 * 3, 10, 5, in_channels=2, mean=(1, 2), std=(2, 4))
+    x = torch.rand(6, 2, 4, 3)
+    points = ((x - torch.tensor([1.0, 2]).view(2, 1, 1)) / torch.tensor([2.0, 4]).view(2, 1, 1)).flatten(1)
+    plain = mlp(2 * 4 * 3, 10, 5)
+    plain.load_state_dict(dict(zip(plain.state_dict(), list(net.state_dict().values())[2:], strict=True)))
+    torch.testing.assert_close(net(x), plain(points))
+
+
 @pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
 @pytest.mark.parametrize("name", MAKERS)
 def test_what_is_passed_in_stays_as_it_was(name, training):
