@@ -140,9 +140,7 @@ def MixupMP(
     >>> MixupMP(num_classes=3, members=4)(torch.rand(2, 5), torch.tensor([0, 1])).inputs.shape
     torch.Size([4, 4, 5])
     """
-    return Everyone(
-        Mixing(num_classes, alpha, members, partner=partner, fold=fold, clean_too=True, mixed_weight=weight)
-    )
+    return RegMixup(num_classes, alpha, members, weight=weight, partner=partner, fold=fold)
 
 
 def Unmixed(num_classes: int) -> Everyone:
