@@ -59,7 +59,7 @@ def test_a_forecast_counts_shared_runs_once(tmp_path):
     runs, by_item = forecast(plan, tmp_path, tmp_path, tflops=40)
     assert len(runs.rows) == 9 + 3
     hours = {name: float(text.removesuffix(" h").replace(",", "")) for name, text in by_item.rows}
-    total = hours.pop("all, shared runs once")
+    total = hours.pop("together, shared runs once")
     assert total == pytest.approx(hours["camixup"] + hours["imagenet"], rel=0.01)
     training, testing = images(method("cifar10", "batch", scale="paper"), KNOWN["cifar10"], 0)
     expected = 4 * 3 * 2 * 5.24e9 * (training + testing) / 40e12 / 3600

@@ -29,12 +29,12 @@ class Reproduce:
     Example: calmix reproduce pathology camixup --dataset digits --scale smoke
 
     Items: pathology, reliability, label-smoothing, mixup-counts, camixup, imagenet, corruption, augmix,
-    deep-ensembles, other-metrics, temperature, toy, forgetting, beyond; or all. Stop it at any time: the same
-    command goes on from there.
+    deep-ensembles, other-metrics, temperature, toy, forgetting: together they are all. And beyond, which is
+    not in the paper. Stop it at any time: the same command goes on from there.
     """
 
     items: Annotated[tuple[str, ...], tyro.conf.Positional]
-    """Tables and figures, or all."""
+    """Tables and figures; all is every one of the paper's."""
     dataset: str = "cifar10"
     """Data set of all items but toy and imagenet."""
     scale: str = "laptop"

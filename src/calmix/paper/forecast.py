@@ -78,7 +78,7 @@ def forecast(plan: Plan, out: Path, root: Path | None, *, tflops: float | None =
         rows.append((recipe.name, found, _hours(hours[recipe])))
     by_item = [(item.name, sum(hours[recipe] for recipe in plan.of(item))) for item in plan.items]
     lines = [(name, _hours(total)) for name, total in by_item]
-    lines.append(("all, shared runs once", _hours(sum(hours.values()))))
+    lines.append(("together, shared runs once", _hours(sum(hours.values()))))
     machine = f"{tflops:g} TFLOP/s, by counted operations" if tflops else "one thread of this machine, timed"
     return [
         Table("Runs", ("run", "state", "left"), tuple(rows)),

@@ -296,15 +296,17 @@ ITEMS = (
     ),
 )
 NAMES = tuple(item.name for item in ITEMS)
+PAPER = tuple(name for name in NAMES if name != "beyond")
 
 
 def chosen(names: Sequence[str]) -> list[Item]:
-    """The items called so, in the paper's order; `all` is every one."""
+    """The items called so, in the paper's order; `all` is the paper's own, which leaves out `beyond`."""
     if not names:
         raise InputError(f"name what to reproduce: all, or some of {', '.join(NAMES)}")
     for name in names:
         one_of("item", name, ("all", *NAMES))
-    return [item for item in ITEMS if "all" in names or item.name in names]
+    wanted = {*names, *(PAPER if "all" in names else ())}
+    return [item for item in ITEMS if item.name in wanted]
 
 
 def rendered(item: Item, study: Study) -> Rendered | str:

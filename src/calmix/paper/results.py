@@ -15,7 +15,7 @@ from rich.table import Table as Grid
 
 from calmix import files
 from calmix.paper.claims import Judged, claims_table
-from calmix.paper.items import ITEMS, Item, Rendered, rendered
+from calmix.paper.items import PAPER, Item, Rendered, rendered
 from calmix.paper.methods import ENSEMBLES
 from calmix.paper.quantities import SECONDS
 from calmix.paper.reproduce import Plan
@@ -86,7 +86,7 @@ def write(plan: Plan, out: Path, target: Path, *, command: str, failed: dict[str
                 file.write(compact_svg(figure))
             written.append(path)
             lines += [f"![{caption}](figures/{path.name})", "", f"*{caption}.*", ""]
-    if plan.items == ITEMS:
+    if {*PAPER} <= {item.name for item in plan.items}:
         lines += _claims(plan, out)
     # Of an error only its last line: what stands above is of this machine.
     lines += [f"- failed: {name}: {why.strip().splitlines()[-1]}" for name, why in failed.items()]
