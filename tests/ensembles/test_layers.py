@@ -16,6 +16,7 @@ MEMBERS, ROWS = 3, 2
 CASES = {
     "linear": (lambda: nn.Linear(5, 4), (5,)),
     "linear on a sequence": (lambda: nn.Linear(5, 4), (3, 5)),
+    "linear on an image": (lambda: nn.Linear(5, 4), (3, 2, 5)),
     "linear without bias": (lambda: nn.Linear(5, 4, bias=False), (5,)),
     "conv1d": (lambda: nn.Conv1d(4, 6, 3, padding=1), (4, 7)),
     "conv2d": (lambda: nn.Conv2d(4, 6, 3, stride=2, padding=1, bias=False), (4, 6, 7)),
@@ -79,10 +80,15 @@ def reference(layer: RankOne, x: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("form", [False, True], ids=["scale", "form"])
-@pytest.mark.parametrize("name", CASES)
-def test_forward_and_every_gradient_equal_the_loop(name, form, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "layout"),
+    [(name, torch.contiguous_format) for name in CASES]
+    + [(name, torch.channels_last) for name, (_, shape) in CASES.items() if len(shape) == 3],
+)
+def test_forward_and_every_gradient_equal_the_loop(name, layout, form, monkeypatch):
     monkeypatch.setattr(layers, "forming_pays", lambda x, weight, members: form)
     layer, x = made(name)
+    x = x.detach().contiguous(memory_format=layout).requires_grad_()
     got, want = layer(x), reference(layer, x)
     torch.testing.assert_close(got, want, rtol=0, atol=1e-10)
     weight = torch.randn_like(want)

@@ -65,7 +65,7 @@ class RankOne(nn.Module):
         return y.flatten(0, 1)
 
     def _form(self, x: Tensor) -> Tensor:
-        weights, members = self._weights(self.r, self.s), len(self.r)
+        weights, members = self._weights(self.r, self.s, x), len(self.r)
         if isinstance(self.layer, nn.Linear):
             rows = x.reshape(members, x.shape[:-1].numel() // members, x.shape[-1])
             y = rows @ weights.mT if self.bias is None else self.bias.unsqueeze(1).baddbmm(rows, weights.mT)
@@ -80,9 +80,9 @@ class RankOne(nn.Module):
             own = None if bias is None else bias[None]
             return self._scale(x, self.r[k, None], self.s[k, None], own, output_size)
         if self.layer.weight.numel() > FORMED_TOGETHER or torch.compiler.is_compiling():
-            return self._plain(x, self._weights(self.r[k, None], self.s[k, None])[0], bias)
+            return self._plain(x, self._weights(self.r[k, None], self.s[k, None], x)[0], bias)
         if self not in TURN.weights:
-            TURN.weights[self] = self._weights(self.r, self.s).unbind()
+            TURN.weights[self] = self._weights(self.r, self.s, x).unbind()
         return self._plain(x, TURN.weights[self][k], bias)
 
     def _plain(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -93,9 +93,14 @@ class RankOne(nn.Module):
         y: Tensor = self.layer._conv_forward(x, weight, bias)
         return y
 
-    def _weights(self, r: Tensor, s: Tensor) -> Tensor:
-        """W o (r_k s_k^T) by member; W is (out, in / groups, ...), or transposed (in, out / groups, ...)."""
+    def _weights(self, r: Tensor, s: Tensor, x: Tensor | None = None) -> Tensor:
+        """W o (r_k s_k^T) by member; W is (out, in / groups, ...), or transposed (in, out / groups, ...).
+
+        They lie in memory as `x` does, which the convolution of each member would else see to by itself.
+        """
         weight = self.layer.weight
+        if x is not None and weight.ndim == 4 and x.is_contiguous(memory_format=torch.channels_last):
+            weight = weight.contiguous(memory_format=torch.channels_last)
         rows, columns = (s, r) if isinstance(self.layer, TRANSPOSED) else (r, s)
         if weight.shape[1] < columns.shape[1]:  # the rows of a group meet the columns of that group alone
             groups = columns.shape[1] // weight.shape[1]
