@@ -74,7 +74,7 @@ LAPTOP = {
 }
 LAPTOP_DATA: dict[str, dict[str, Any]] = {
     "cifar10": {"train_size": 4000, "width": 32, "epochs": 80, "batch_size": 64, "validation_size": 1000},
-    "cifar100": {"train_size": 5000, "width": 16, "epochs": 80, "batch_size": 64},
+    "cifar100": {"train_size": 5000, "width": 32, "epochs": 80, "batch_size": 64},
     "fashion-mnist": {"train_size": 4000, "width": 16, "epochs": 40},
     "mnist": {"train_size": 4000, "width": 16, "epochs": 20},
     "digits": {"width": 16, "epochs": 60, "batch_size": 64, "corruption_size": 0},
