@@ -144,8 +144,6 @@ def preset(
         fields["members"] = (DIGITS_MEMBERS if dataset == "digits" else LAPTOP_MEMBERS)[ensemble]
     if scale == "smoke":
         fields |= SMOKE | {"members": SMOKE_MEMBERS[ensemble]}
-        if dataset == "folder":
-            fields |= {"network": "resnet50", "batch_size": 20, "learning_rate": 0.1 * 20 / 256}
     return Recipe(**fields)
 
 

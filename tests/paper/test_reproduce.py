@@ -1,10 +1,13 @@
-"""Every item of the paper, end to end at smoke scale on the embedded digits, in one folder of runs."""
+"""Every item of the paper, end to end at smoke scale on the embedded digits, in one folder of runs; and
+ImageNet's on a folder of images made here."""
 
 import contextlib
 import fcntl
 import re
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from calmix import InputError, evaluate, run_folder
 from calmix.cli import main
@@ -116,6 +119,23 @@ def test_an_image_folder_that_is_not_here_is_said(runs, tmp_path, capsys, monkey
     written = (tmp_path / "page.md").read_text()
     assert "not run: folder is missing" in written
     assert str(tmp_path / "nothing") not in written  # nor where it was looked for
+
+
+def test_an_image_folder_end_to_end(tmp_path, monkeypatch):
+    draw = np.random.default_rng(0)
+    for part, count in (("train", 70), ("val", 40)):
+        for name in "abc":
+            folder = tmp_path / "data" / part / name
+            folder.mkdir(parents=True)
+            for i in range(count):
+                pixels = draw.integers(0, 256, (12, 16, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / f"{i}.jpg")
+    monkeypatch.setenv("CALMIX_DATA", str(tmp_path / "data"))
+    assert reproduce(tmp_path / "runs", "imagenet", render=tmp_path / "page.md") == 0
+    text = (tmp_path / "page.md").read_text()
+    rows = re.findall(r"^\| (BE, .*?) \| (\d+\.\d\d) \| 77.[0-9]0 \| (\d+\.\d\d) \|", text, re.M)
+    assert [row[0] for row in rows] == ["BE, none", "BE, Mixup", "BE, CAMixup"]
+    assert len(list((tmp_path / "runs").glob("folder-batch-*/model.safetensors"))) == 3
 
 
 def test_an_image_folder_has_the_papers_numbers_beside_it(tmp_path):
