@@ -116,7 +116,7 @@ def layer(inputs: int, outputs: int, size: int, kernel: int, stride: int, rows: 
 
 def rows() -> Iterator[Row]:
     torch.manual_seed(0)
-    # The paper's batch, half of it, and a quarter, where the limits were not kept yet (1.28x and 1.31x).
+    # The paper's batch, half of it, and a quarter, where the limits are not kept.
     yield from network("small_resnet", small_resnet(), 128, 2)
     yield from network("small_resnet", small_resnet(), 64, 4)
     yield from network("small_resnet", small_resnet(), 32, 8)
