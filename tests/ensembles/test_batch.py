@@ -79,7 +79,7 @@ def test_members_taken_out_agree_with_the_ensemble(member_norm):
     folded, apart = model(x, per_member=True), torch.no_grad()(model)(x, per_member=True)
     torch.testing.assert_close(folded.detach(), apart, rtol=0, atol=1e-10)
     assert TURN.member is None
-    assert not TURN.weights
+    assert not TURN.layers
     for k in range(3):
         alone = model.member(k)
         assert isinstance(alone, Zoo)
@@ -379,7 +379,7 @@ def test_a_failed_pass_leaves_no_turn_behind():
     with pytest.raises(InputError, match="a Linear for 4 channels got 3"), torch.no_grad():
         model(torch.rand(40, 2))
     assert TURN.member is None
-    assert not TURN.weights
+    assert not TURN.layers
 
 
 def test_threads_do_not_take_each_others_turn():

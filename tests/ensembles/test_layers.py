@@ -166,7 +166,7 @@ def test_a_member_whose_turn_it_is_sees_rows_of_its_own(name, together, monkeypa
             rows = slice(k * ROWS, (k + 1) * ROWS)
             monkeypatch.setattr(TURN, "member", k)
             torch.testing.assert_close(layer(x[rows]), want[rows], rtol=0, atol=1e-10)
-    TURN.weights.clear()
+    TURN.layers.clear()
 
 
 def test_output_size_reaches_a_transposed_convolution():

@@ -1,6 +1,8 @@
 """A linear layer or convolution that members share, each with a rank-one factor of its own."""
 
 import copy
+from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 import torch
@@ -47,9 +49,9 @@ class RankOne(nn.Module):
             layer.bias = None
 
     def forward(self, x: Tensor, output_size: list[int] | None = None) -> Tensor:
-        require_channels(self.layer, x.shape[-1 if isinstance(self.layer, nn.Linear) else 1], self.s.shape[1])
         if TURN.member is not None:
             return self._alone(x, TURN.member, output_size)
+        self._require_channels(x)
         require_shares(self.layer, x, len(self.r))
         if isinstance(self.layer, TRANSPOSED) or not forming_pays(x, self.layer.weight, len(self.r)):
             return self._scale(x, self.r, self.s, self.bias, output_size)
@@ -65,33 +67,40 @@ class RankOne(nn.Module):
         return y.flatten(0, 1)
 
     def _form(self, x: Tensor) -> Tensor:
-        weights, members = self._weights(self.r, self.s, x), len(self.r)
+        members = len(self.r)
         if isinstance(self.layer, nn.Linear):
+            weights = self._weights(self.r, self.s)
             rows = x.reshape(members, x.shape[:-1].numel() // members, x.shape[-1])
             y = rows @ weights.mT if self.bias is None else self.bias.unsqueeze(1).baddbmm(rows, weights.mT)
             return y.reshape(*x.shape[:-1], y.shape[-1])
-        biases = [None] * members if self.bias is None else self.bias.unbind()
-        shares = zip(x.chunk(members), weights.unbind(), biases, strict=True)
-        return torch.cat([self._plain(*share) for share in shares])
+        own = zip(self._formed(x, self.r, self.s, self.bias), x.chunk(members), strict=True)
+        return torch.cat([layer(rows) for layer, rows in own])
 
     def _alone(self, x: Tensor, k: int, output_size: list[int] | None) -> Tensor:
-        bias = None if self.bias is None else self.bias[k]
+        if self in TURN.layers:  # looked up first: small batches feel every step of the way
+            return TURN.layers[self][k](x)
+        self._require_channels(x)
+        r, s = self.r[k, None], self.s[k, None]
+        bias = None if self.bias is None else self.bias[k, None]
         if isinstance(self.layer, TRANSPOSED):
-            own = None if bias is None else bias[None]
-            return self._scale(x, self.r[k, None], self.s[k, None], own, output_size)
+            return self._scale(x, r, s, bias, output_size)
         if self.layer.weight.numel() > FORMED_TOGETHER or torch.compiler.is_compiling():
-            return self._plain(x, self._weights(self.r[k, None], self.s[k, None], x)[0], bias)
-        if self not in TURN.weights:
-            TURN.weights[self] = self._weights(self.r, self.s, x).unbind()
-        return self._plain(x, TURN.weights[self][k], bias)
+            return self._formed(x, r, s, bias)[0](x)
+        TURN.layers[self] = self._formed(x, self.r, self.s, self.bias)
+        return TURN.layers[self][k](x)
 
-    def _plain(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """The shared layer with the weights and the bias of one member."""
-        if isinstance(self.layer, nn.Linear):
-            return F.linear(x, weight, bias)
+    def _formed(
+        self, x: Tensor, r: Tensor, s: Tensor, bias: Tensor | None
+    ) -> list[Callable[[Tensor], Tensor]]:
+        """The plain layer of each member, on weights that lie in memory as `x` does."""
         assert not isinstance(self.layer, TRANSPOSED)
-        y: Tensor = self.layer._conv_forward(x, weight, bias)
-        return y
+        layer = F.linear if isinstance(self.layer, nn.Linear) else self.layer._conv_forward
+        biases = [None] * len(r) if bias is None else bias.unbind()
+        own = zip(self._weights(r, s, x).unbind(), biases, strict=True)
+        return [partial(layer, weight=weight, bias=bias) for weight, bias in own]
+
+    def _require_channels(self, x: Tensor) -> None:
+        require_channels(self.layer, x.shape[-1 if isinstance(self.layer, nn.Linear) else 1], self.s.shape[1])
 
     def _weights(self, r: Tensor, s: Tensor, x: Tensor | None = None) -> Tensor:
         """W o (r_k s_k^T) by member; W is (out, in / groups, ...), or transposed (in, out / groups, ...).
