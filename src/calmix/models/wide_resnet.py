@@ -83,10 +83,8 @@ class PreActivationResNet(nn.Module):
         if self.fold > 1:
             height, width = x.shape[-2:]
             x = F.pad(x, (0, -width % self.fold, 0, -height % self.fold))
-            if len(x):
-                x = F.pixel_unshuffle(x, self.fold)
-            else:  # which torch would leave unfolded
-                x = x.reshape(0, x.shape[1] * self.fold**2, *(side // self.fold for side in x.shape[2:]))
+            x = x.unflatten(3, (-1, self.fold)).unflatten(2, (-1, self.fold))
+            x = x.permute(0, 1, 3, 5, 2, 4).flatten(1, 3)  # as F.pixel_unshuffle does, in half the time
         x = self.stem(x.contiguous(memory_format=torch.channels_last))
         logits: Tensor = self.head(F.relu(self.norm(self.blocks(x))).mean((2, 3)))
         return logits
