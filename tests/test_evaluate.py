@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import math
+import shutil
 
 import pytest
 import torch
@@ -55,6 +56,15 @@ def test_the_summary_is_on_disk_and_a_second_call_predicts_nothing(run, summary,
     assert json.loads(run.summary.read_text()) == summary
     monkeypatch.setattr("calmix.evaluate.predict", pytest.fail)
     assert evaluate(run, listener=Silence(), corruptions=NAMES) == summary
+
+
+def test_deleted_predictions_are_made_again(run, summary, tmp_path):
+    folder = shutil.copytree(run.folder, tmp_path / run.folder.name)
+    shutil.rmtree(folder / "predictions")
+    copy = run_folder.open_run(folder)
+    assert evaluate(copy, listener=Silence(), corruptions=NAMES) == summary
+    for what in ("validation", "contrast-3"):
+        assert copy.predictions(what).read_bytes() == run.predictions(what).read_bytes()
 
 
 def test_temperature_is_fitted_on_validation_data(run, summary):

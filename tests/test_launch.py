@@ -175,7 +175,7 @@ def test_runs_are_found_in_folders(tmp_path):
     }
     assert run_folder.open_run(runs[1].folder).recipe == tiny("deep")
     with pytest.raises(InputError, match="holds no run"):
-        run_folder.find_runs([runs[0].folder / "predictions"])
+        run_folder.find_runs([runs[1].stream(0)])
     (runs[0].folder / "recipe.json").write_text("{broken")
     with pytest.raises(InputError, match="cannot be read as JSON"):
         run_folder.open_run(runs[0].folder)

@@ -163,6 +163,7 @@ def _predict(
     if not missing:
         return
     model = load_model(run, splits).to(device)
+    run.predictions(missing[0]).parent.mkdir(exist_ok=True)
     for done, what in enumerate(missing, start=1):
         part: data.Examples = splits.validation if what == "validation" else splits.test
         if what not in ("validation", "test"):

@@ -67,7 +67,6 @@ def create(recipe: Recipe, out: Path) -> Run:
     """The folder of `recipe` below `out`, made if need be; fails at once where nothing can be written."""
     run = Run(out / recipe.name, recipe)
     try:
-        (run.folder / "predictions").mkdir(parents=True, exist_ok=True)
         for member in range(run.streams):
             run.stream(member).mkdir(parents=True, exist_ok=True)
         path = run.folder / "recipe.json"

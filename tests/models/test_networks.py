@@ -86,6 +86,15 @@ def test_the_fold_keeps_every_pixel():
     assert (x.grad != 0).all()
 
 
+def test_the_fold_puts_pixels_where_trained_weights_expect_them():
+    net, seen = small_resnet().eval(), []
+    net.stem.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
+    x = torch.rand(2, 3, 8, 6)
+    net(x)
+    assert torch.equal(seen[0], nn.functional.pixel_unshuffle(net.normalise(x), 2))
+    assert seen[0].is_contiguous(memory_format=torch.channels_last)
+
+
 def test_mlp():
     net = mlp(3, 10, 4, dropout=0.25, mean=(1, 2, 3), std=(2, 2, 2)).eval()
     assert [type(part).__name__ for part in net] == (

@@ -49,6 +49,7 @@ def fabricate(
     recipe = method(dataset, ensemble, augment, scale=scale, seed=seed)
     run = run_folder.create(dataclasses.replace(recipe, **fields), out)
     run.model.write_bytes(b"")
+    run.predictions("test").parent.mkdir(exist_ok=True)
     held = predictions(accuracy, confidence)
     for what in ("validation", "test"):
         save_predictions(run.predictions(what), held.logits, held.labels)

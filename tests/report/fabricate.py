@@ -20,6 +20,7 @@ def fabricate(
     """A finished and evaluated run of four members on ten classes, or on those named."""
     recipe = preset(dataset, ensemble, augment, scale="paper", seed=seed)
     run = run_folder.create(recipe, out)
+    run.predictions("test").parent.mkdir(exist_ok=True)
     count = len(classes) if classes else 10
     predictions = _predictions(SHARPNESS.get(augment, 1.0), seed, count)
     save_predictions(run.predictions("test"), predictions.logits, predictions.labels)
