@@ -9,10 +9,12 @@ from rich.console import Console
 from rich.table import Table
 
 import benchmarks
+from calmix.memory import keep_freed_memory
 
 
 def main(names: list[str]) -> int:
     torch.set_num_threads(1)
+    keep_freed_memory()  # as the commands do
     found = sorted(
         m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name not in {"__main__", "timing"}
     )

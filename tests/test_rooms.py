@@ -6,8 +6,8 @@ from pathlib import Path
 import calmix
 
 ROOMS = [
-    *("version", "errors", "seeds", "files", "progress", "prediction_files", "predictions", "metrics"),
-    *("calibrate", "ensembles", "models", "augment", "corruptions", "data", "recipe", "presets"),
+    *("version", "errors", "seeds", "files", "memory", "progress", "prediction_files", "predictions"),
+    *("metrics", "calibrate", "ensembles", "models", "augment", "corruptions", "data", "recipe", "presets"),
     *("run_folder", "build", "checkpoint", "predict", "train", "launch", "evaluate", "audit", "report"),
     *("paper", "cli", "__main__"),
 ]

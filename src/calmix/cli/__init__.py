@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from calmix.errors import InputError, one_of
+from calmix.memory import keep_freed_memory
 from calmix.version import __version__
 
 # command: (what it does, for the overview). Each lives in calmix.cli.<command> as `main(arguments)`.
@@ -59,6 +60,7 @@ def _dispatch(given: list[str]) -> int:
         print(f"calmix {__version__}")
         return 0
     one_of("command", given[0], COMMANDS)
+    keep_freed_memory()
     command = importlib.import_module(f"calmix.cli.{given[0]}")
     status: int | None = command.main(given[1:])
     return status or 0
