@@ -1,3 +1,4 @@
+import mmap
 import os
 import platform
 import subprocess
@@ -7,12 +8,13 @@ import pytest
 
 from calmix import memory
 
-PAGES = 2**24 // 4096
+PAGES = 2**24 // mmap.PAGESIZE
 KEEP = (
     f"runpy.run_path({memory.__file__!r})['keep_freed_memory']()"  # without the package, which takes seconds
 )
 SCRIPT = """
-import resource, runpy
+import ctypes, resource, runpy
+ctypes.CDLL(None).prctl(41, 1, 0, 0, 0)  # PR_SET_THP_DISABLE: pages of one size
 {first}
 bytearray(2**24)  # the first to be freed teaches glibc a threshold of its own
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
