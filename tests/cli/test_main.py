@@ -32,6 +32,15 @@ def test_the_overview(capsys):
     assert call() == 2
 
 
+def test_commands_keep_freed_memory(monkeypatch, capsys):
+    called = []
+    monkeypatch.setattr("calmix.cli.keep_freed_memory", lambda: called.append(True))
+    call("--version")
+    assert not called
+    assert call("data") == 0
+    assert called == [True]
+
+
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
