@@ -138,6 +138,17 @@ def test_transforms_of_functions_reach_through(monkeypatch):
     torch.testing.assert_close(torch.func.vmap(layer)(stacked), torch.stack([layer(x), layer(2 * x)]))
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_without_gradients_every_bit_is_the_same_and_the_input_stays(name, monkeypatch):
+    monkeypatch.setattr(layers, "forming_pays", lambda x, weight, members: False)
+    layer, x = made(name)
+    before = x.clone()
+    want = layer(x)
+    with torch.no_grad():
+        assert torch.equal(layer(x), want)
+    assert torch.equal(x, before)
+
+
 def test_shapes_alone_pass_on_the_meta_device(monkeypatch):
     monkeypatch.setattr(layers, "forming_pays", lambda x, weight, members: False)
     layer, x = made("conv2d")
