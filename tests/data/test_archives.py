@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from calmix import InputError
-from calmix.data.archives import Remote, fetch, unpack
+from calmix.data.archives import Remote, extract, fetch, unpack
 
 CONTENT = np.random.default_rng(0).bytes(3_000_000)
 
@@ -180,6 +180,23 @@ def test_unpacking_puts_whole_files_beside_the_archive(tmp_path):
     assert (tmp_path / "set" / "one").read_bytes() == b"1"
     assert (tmp_path / "set" / "two").read_bytes() == b"22"
     assert names(tmp_path) == ["a.tar.gz", "set"]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # what newer ones say of that
+def test_a_python_without_safeguards_unpacks_too(tmp_path, monkeypatch):
+    now = tarfile.TarFile.extractall
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    monkeypatch.setattr(tarfile.TarFile, "extractall", lambda tar, path: now(tar, path))
+    archive = make_archive(tmp_path / "a.tar.gz", {"set/one": b"1"})
+    assert (unpack(archive, "set") / "one").read_bytes() == b"1"
+
+
+@pytest.mark.skipif(not hasattr(tarfile, "data_filter"), reason="this Python has no safeguards")
+def test_safeguards_that_there_are_are_on(tmp_path):
+    archive = make_archive(tmp_path / "a.tar.gz", {"../evil": b"x"})
+    with tarfile.open(archive) as tar, pytest.raises(tarfile.OutsideDestinationError):
+        extract(tar, tmp_path / "inside")
+    assert not (tmp_path / "evil").exists()
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from calmix.data.archives import extract
 from calmix.errors import InputError
 from calmix.paper.tasks import Done, Place, Task, attempt
 from calmix.progress import Listener, Step
@@ -161,7 +162,7 @@ class Parcel:
         """Put the files below `out`; those that are there are replaced."""
         out.mkdir(parents=True, exist_ok=True)
         with tarfile.open(fileobj=io.BytesIO(self.files)) as archive:
-            archive.extractall(out, filter="data")
+            extract(archive, out)
 
 
 def work(task: Task, place: Place, ears: Any, parcel: Parcel | None) -> tuple[Done, Parcel | None]:
