@@ -34,6 +34,11 @@ def test_a_batch_may_be_cut_anywhere(cut, name, severity):
     np.testing.assert_array_equal(np.concatenate(parts), corrupt(images, name, severity))
 
 
+@pytest.mark.parametrize("name", ALL_CORRUPTIONS)
+def test_no_images_are_none_wherever_they_would_start(name):
+    assert corrupt(photographs(0), name, 3, start=70).shape == (0, 32, 32, 3)
+
+
 @pytest.mark.parametrize("name", RANDOM)
 def test_every_image_and_every_seed_has_draws_of_its_own(name):
     same = np.repeat(photographs(1), 80, axis=0)

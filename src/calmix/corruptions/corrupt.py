@@ -79,7 +79,8 @@ def corrupt(
     values = constants(name, severity, size=nearest_size(height, width) if size is None else size)
     length = block_length(height, width)
     out = np.empty(images.shape, np.uint8)
-    for block in range(start // length, -(-(start + len(images)) // length)):
+    stop = -(-(start + len(images)) // length) if len(images) else 0
+    for block in range(start // length, stop):
         first, last = max(block * length, start), min((block + 1) * length, start + len(images))
         here = slice(first - start, last - start)
         some = np.ascontiguousarray(images[here])
