@@ -63,10 +63,7 @@ class RankOne(nn.Module):
         x = (self._by_member(x, s) * self._along_channels(s, x)).flatten(0, 1)
         y = self.layer(x) if output_size is None else self.layer(x, output_size)
         each, factor = self._by_member(y, r), self._along_channels(r, y)
-        if bias is not None:
-            y = torch.addcmul(self._along_channels(bias, y), each, factor)
-        else:  # in place where no gradient needs what W made
-            y = each * factor if torch.is_grad_enabled() else each.mul_(factor)
+        y = each * factor if bias is None else torch.addcmul(self._along_channels(bias, y), each, factor)
         return y.flatten(0, 1)
 
     def _form(self, x: Tensor) -> Tensor:
