@@ -1,8 +1,8 @@
-# Every target makes what it needs: on a fresh machine, `make demo` and `make test` are the whole installation.
+# Every target installs what it needs: on a fresh machine, `make demo` and `make test` are the whole installation.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test bench format clean
+.PHONY: demo test check bench format clean
 
 demo: .venv/installed
 	$(BIN)/calmix demo
@@ -12,6 +12,10 @@ test: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -q -n 2
+
+# What takes longer: pages in a browser, and whatever else is marked slow.
+check: .venv/installed
+	$(BIN)/pytest -q -n 2 -m slow
 
 bench: .venv/installed
 	$(BIN)/python -m benchmarks

@@ -1,1 +1,1 @@
-"""Measurements as ratios: each hot path beside its limit or a public peer, in one run on one thread."""
+"""Benchmarks: each hot path relative to a lower bound or another library, in one run on one thread."""

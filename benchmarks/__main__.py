@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME ...]`: every file of this folder that has `rows()`, or those named."""
+"""`python -m benchmarks [NAME ...]`: run all benchmarks, or those given."""
 
 import importlib
 import pkgutil
@@ -15,25 +15,25 @@ from calmix.memory import keep_freed_memory
 def main(names: list[str]) -> int:
     torch.set_num_threads(1)
     keep_freed_memory()  # as the commands do
-    found = sorted(
+    available = sorted(
         m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name not in {"__main__", "timing"}
     )
-    if unknown := set(names) - set(found):
+    if unknown := set(names) - set(available):
         print(
-            f"no benchmark called {', '.join(sorted(unknown))}; there are: {', '.join(found)}",
+            f"unknown benchmark {', '.join(sorted(unknown))}; valid: {', '.join(available)}",
             file=sys.stderr,
         )
         return 2
-    broken = 0
+    exceeded = 0
     console = Console()
-    for name in names or found:
+    for name in names or available:
         table = Table("measured", "value", "unit", "limit", "", title=name, title_justify="left")
         for row in importlib.import_module(f"benchmarks.{name}").rows():
-            broken += not row.holds
-            verdict = "" if not row.limit else "[green]kept" if row.holds else "[red]BROKEN"
-            table.add_row(row.name, f"{row.value:,.4g}", row.unit, row.limit, verdict)
+            exceeded += not row.within_limit
+            result = "" if not row.limit else "[green]ok" if row.within_limit else "[red]EXCEEDED"
+            table.add_row(row.name, f"{row.value:,.4g}", row.unit, row.limit, result)
         console.print(table)
-    return 1 if broken else 0
+    return 1 if exceeded else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Loading beside reading, batches beside the bare gather, decoding beside bare Pillow; on made-up files."""
+"""Loading relative to reading, batches relative to a gather, decoding relative to Pillow; synthetic files."""
 
 import tempfile
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def loading(root: Path) -> Iterator[Row]:
 
 
 def batches(part: data.Part) -> Iterator[Row]:
-    def plain() -> None:
+    def ours() -> None:
         for _ in data.train_batches(part):
             pass
 
@@ -62,13 +62,13 @@ def batches(part: data.Part) -> Iterator[Row]:
         for batch in data.train_batches(part, as_bytes=True):
             data.as_floats(crop_flip(batch.inputs, pad=4, flip=True, generator=generator))
 
-    seconds, gather, with_crops = cpu_seconds(plain, bare, augmented)
+    seconds, gather, with_crops = cpu_seconds(ours, bare, augmented)
     yield Row("batches of 128 / the bare gather and division", seconds / gather, "x", at_most=1.5)
     yield Row("batches of 128 with crop and flip", len(part) / with_crops, "images/s", at_least=20_000)
 
 
 def decoding() -> Iterator[Row]:
-    """A photograph of ImageNet's usual size, and one four times as large in each direction."""
+    """An image of ImageNet's usual size, and one four times as large in each direction."""
     y, x = np.mgrid[0:375, 0:500]
     waves = np.stack([np.sin(x / 9 + y / 7), np.cos(x / 5 - y / 11), np.sin(x * y / 3000)], axis=2)
     noise = np.random.default_rng(0).normal(0, 12, waves.shape)

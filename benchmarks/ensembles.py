@@ -1,4 +1,4 @@
-"""What an ensemble costs beside plain networks on as many images, and which way to compute a layer."""
+"""Ensembles relative to plain networks on as many images, and the two ways to compute a layer."""
 
 from collections.abc import Callable, Iterator
 from unittest.mock import patch
@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.timing import Row, cpu_seconds
-from calmix.ensembles import BatchEnsemble, MCDropout, layers, parameter_groups
+from calmix.ensembles import BatchEnsemble, MCDropout, batch, layers, parameter_groups
 from calmix.ensembles.layers import RankOne, forming_pays
 from calmix.models import small_resnet, wide_resnet
 
@@ -32,7 +32,7 @@ SHAPES = [
 
 
 def stepper(model: nn.Module, logits: Callable[[], Tensor], labels: Tensor) -> Callable[[], None]:
-    """Forward, backward and an update, as training does it."""
+    """A training step: forward, backward and update."""
     optimiser = torch.optim.SGD(parameter_groups(model), lr=1e-3, momentum=0.9, nesterov=True, fused=True)
 
     def step() -> None:
@@ -43,13 +43,13 @@ def stepper(model: nn.Module, logits: Callable[[], Tensor], labels: Tensor) -> C
     return step
 
 
-def straightforward(function: Callable[[], object]) -> Callable[[], object]:
-    """The same with every activation scaled by broadcast multiplication, all members at once."""
+def naive(function: Callable[[], object]) -> Callable[[], object]:
+    """The same function with activations scaled by broadcast multiplication, all members at once."""
 
     def run() -> object:
         with (
             patch.object(layers, "forming_pays", lambda x, weight, members: False),
-            patch.object(BatchEnsemble, "_may_part", lambda self, rows: False),
+            patch.object(batch, "may_unroll", lambda network: False),
         ):
             return function()
 
@@ -57,30 +57,30 @@ def straightforward(function: Callable[[], object]) -> Callable[[], object]:
 
 
 def seconds(*functions: Callable[[], object], calls: int) -> list[float]:
-    """Best CPU time of `calls` calls in a row, as they follow each other in a run."""
+    """Best CPU time of `calls` consecutive calls."""
     return cpu_seconds(*[lambda f=f: [f() for _ in range(calls)] for f in functions], repeats=9)
 
 
 def network(name: str, net: nn.Module, rows: int, calls: int) -> Iterator[Row]:
-    """Training and inference of an ensemble beside the plain network on as many images."""
+    """Training and inference of an ensemble relative to the plain network on as many images."""
     model = BatchEnsemble(net, MEMBERS)
     x, labels = torch.rand(MEMBERS, rows, 3, 32, 32), torch.randint(10, (MEMBERS * rows,))
     joined = x.flatten(0, 1)
     ours = stepper(model, lambda: model(x, per_member=True).flatten(0, 1), labels)
     plain = stepper(net, lambda: net(joined), labels)
-    base, own, naive = seconds(plain, ours, straightforward(ours), calls=calls)
-    what = f"{name}, {MEMBERS} members x {rows} images"
-    yield Row(f"{what}: training step", own / base, "x plain", at_most=1.25)
-    yield Row(f"{what}: training step, straightforward", naive / own, "x ours", at_least=1)
+    base, own, reference = seconds(plain, ours, naive(ours), calls=calls)
+    title = f"{name}, {MEMBERS} members x {rows} images"
+    yield Row(f"{title}: training step", own / base, "x plain", at_most=1.25)
+    yield Row(f"{title}: training step, naive", reference / own, "x ours", at_least=1)
     model.eval()
     net.eval()
     with torch.no_grad():
         pooled: Callable[[], object] = lambda: model(x, per_member=True).softmax(-1).mean(0)  # noqa: E731
-        base, own, naive = seconds(
-            lambda: net(joined).softmax(-1), pooled, straightforward(pooled), calls=2 * calls
+        base, own, reference = seconds(
+            lambda: net(joined).softmax(-1), pooled, naive(pooled), calls=2 * calls
         )
-    yield Row(f"{what}: pooled inference", own / base, "x plain", at_most=1.15)
-    yield Row(f"{what}: pooled inference, straightforward", naive / own, "x ours", at_least=1)
+    yield Row(f"{title}: pooled inference", own / base, "x plain", at_most=1.15)
+    yield Row(f"{title}: pooled inference, naive", reference / own, "x ours", at_least=1)
 
 
 def samples(name: str, net: nn.Module, rows: int) -> Iterator[Row]:
@@ -96,7 +96,7 @@ def samples(name: str, net: nn.Module, rows: int) -> Iterator[Row]:
 
 
 def layer(inputs: int, outputs: int, size: int, kernel: int, stride: int, rows: int = 32) -> Row:
-    """Forming weights beside scaling activations, forward and backward: the rule must choose the better."""
+    """Forming weights relative to scaling activations, forward and backward: `forming_pays` must be right."""
     conv = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
     one = RankOne(conv, torch.randn(MEMBERS, outputs), torch.randn(MEMBERS, inputs))
     x = torch.randn(MEMBERS * rows, inputs, size, size).contiguous(memory_format=torch.channels_last)
@@ -116,7 +116,7 @@ def layer(inputs: int, outputs: int, size: int, kernel: int, stride: int, rows: 
 
 def rows() -> Iterator[Row]:
     torch.manual_seed(0)
-    # The paper's batch, half of it, and a quarter, where the limits are not kept.
+    # The paper's batch, half of it, and a quarter of it, at which the limits are exceeded.
     yield from network("small_resnet", small_resnet(), 128, 4)
     yield from network("small_resnet", small_resnet(), 64, 4)
     yield from network("small_resnet", small_resnet(), 32, 8)

@@ -1,4 +1,4 @@
-"""Calibration metrics beside one pass over the data, beside torchmetrics, and beside fixed limits."""
+"""Calibration metrics relative to one pass over the data, to torchmetrics, and to fixed limits."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import torch
 from torchmetrics.functional.classification import multiclass_calibration_error
 
 from benchmarks.timing import Row, cpu_seconds
-from calmix.metrics import Accumulator, bootstrap, ece, sce, skce
+from calmix.metrics import Accumulator, bootstrap, ece, null, sce, skce, smooth_ece
 
 MEMORY = """
 import ctypes, torch
@@ -17,12 +17,12 @@ torch.set_num_threads(1)
 probs = torch.rand({rows}, {classes}).{kind}()
 probs /= probs.sum(1, keepdim=True)
 labels = torch.randint({classes}, ({rows},))
-for name in ("ece", "sce", "ace", "tace", "dce", "nll", "brier", "skce"):  # what is loaded once
+for name in ("ece", "sce", "ace", "tace", "dce", "nll", "brier", "skce"):  # imports and caches
     getattr(metrics, name)(probs[:1000], labels[:1000])
 def peak():
     return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) / 1024
-ctypes.CDLL(None).malloc_trim(0)  # give back what was freed: it must not serve again unseen
-open("/proc/self/clear_refs", "w").write("5")  # the peak begins here
+ctypes.CDLL(None).malloc_trim(0)  # return freed memory: its reuse would not be measured
+open("/proc/self/clear_refs", "w").write("5")  # reset the peak
 before = peak()
 {call}
 print(peak() - before)
@@ -30,10 +30,10 @@ print(peak() - before)
 
 
 def megabytes(call: str, rows: int, classes: int = 10, kind: str = "float") -> float:
-    """Growth of the resident peak in a process of its own, where nothing has been freed to be used again."""
+    """Growth of the peak resident memory, in a new process without freed memory to reuse."""
     code = MEMORY.format(call=call, rows=rows, classes=classes, kind=kind)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return float(done.stdout)
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(process.stdout)
 
 
 def sample(rows: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -45,7 +45,7 @@ def sample(rows: int) -> tuple[torch.Tensor, torch.Tensor]:
 def rows() -> Iterator[Row]:
     probs, labels = sample(1_000_000)
     accumulator = Accumulator(10)
-    one_pass, ours, static, peer, streamed = cpu_seconds(
+    one_pass, ece_time, sce_time, peer, streamed = cpu_seconds(
         lambda: torch.max(probs, dim=1),
         lambda: ece(probs, labels),
         lambda: sce(probs, labels),
@@ -54,14 +54,14 @@ def rows() -> Iterator[Row]:
         repeats=7,
     )
     yield Row("torch.max(probs, dim=1), 1,000,000 x 10 float32", one_pass * 1e3, "ms")
-    yield Row("ece, checks included", ours * 1e3, "ms")
-    yield Row("  beside torch.max", ours / one_pass, "x", at_most=2)
-    yield Row("  torchmetrics beside it", peer / ours, "x", at_least=2)
+    yield Row("ece, with validation", ece_time * 1e3, "ms")
+    yield Row("  relative to torch.max", ece_time / one_pass, "x", at_most=2)
+    yield Row("  torchmetrics relative to it", peer / ece_time, "x", at_least=2)
     yield Row(
         "  memory beyond the input", megabytes("metrics.ece(probs, labels)", 1_000_000), "MB", at_most=10
     )
-    yield Row("sce beside ece", static / ours, "x", at_most=3)
-    yield Row("Accumulator.update (all of it) beside ece", streamed / ours, "x")
+    yield Row("sce relative to ece", sce_time / ece_time, "x", at_most=3)
+    yield Row("Accumulator.update (all metrics) relative to ece", streamed / ece_time, "x")
     for call in ("sce", "ace", "tace", "dce", "nll", "brier"):
         used = megabytes(f"metrics.{call}(probs, labels)", 1_000_000)
         yield Row(f"{call}: memory beyond the input", used, "MB", at_most=probs.nbytes / 2**20)
@@ -81,3 +81,17 @@ def rows() -> Iterator[Row]:
     yield Row("bootstrap of ece, 1,000,000 examples, 200 resamples", large, "s")
     used = megabytes("metrics.bootstrap(metrics.ece, probs, labels, resamples=128)", 1_000_000)
     yield Row("  memory beyond the input", used, "MB", at_most=100)
+    top, every, top_of_all, smooth = cpu_seconds(
+        lambda: null(ece, few, few_labels),
+        lambda: null(sce, few, few_labels),
+        lambda: null(ece, probs, labels),
+        lambda: smooth_ece(probs, labels),
+        repeats=3,
+    )
+    yield Row("null of ece, 10,000 examples, 1,000 resamples", top, "s", at_most=0.5)
+    yield Row("null of sce, 10,000 examples, 1,000 resamples", every, "s", at_most=1)
+    yield Row("null of ece, 1,000,000 examples, 1,000 resamples", top_of_all, "s", at_most=2)
+    for name in ("ece", "sce"):
+        used = megabytes(f"metrics.null(metrics.{name}, probs, labels, resamples=100)", 1_000_000)
+        yield Row(f"  memory beyond the input, {name}", used, "MB", at_most=150)
+    yield Row("smooth_ece, 1,000,000 examples", smooth, "s", at_most=0.5)

@@ -1,4 +1,4 @@
-"""How the benchmarks measure: CPU seconds of this process, best of several, taken in turns."""
+"""Timing: CPU seconds of this process, the best of several interleaved repeats."""
 
 import gc
 import time
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: what was measured, and the limit it has to keep (None where there is none)."""
+    """One row of the table: a measured value, and its limits or None."""
 
     name: str
     value: float
@@ -25,13 +25,13 @@ class Row:
         return ""
 
     @property
-    def holds(self) -> bool:
+    def within_limit(self) -> bool:
         below = self.at_most is None or self.value <= self.at_most
         return below and (self.at_least is None or self.value >= self.at_least)
 
 
 def cpu_seconds(*functions: Callable[[], object], repeats: int = 5) -> list[float]:
-    """Best CPU time of each function; they take turns, so that a slow moment hits all alike."""
+    """Best CPU time of each function; repeats are interleaved, so that a slow moment affects all of them."""
     best = [float("inf")] * len(functions)
     for function in functions:
         function()

@@ -1,10 +1,9 @@
-"""The training loop beside a bare one, where its CPU time goes, and two processes beside one."""
+"""The training loop relative to a bare one, its CPU time by part, and two processes relative to one."""
 
 import contextlib
-import json
 import tempfile
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,18 @@ import torch
 from torch import nn
 
 from benchmarks.timing import Row
-from calmix import data, launch
-from calmix.build import Augmentation, Splits, build_ensemble
-from calmix.launch import Machine
-from calmix.presets import preset
-from calmix.progress import Silence
-from calmix.recipe import Recipe
-from calmix.train import train_stream
+from calmix import data
+from calmix.progress import ignore
+from calmix.runs.batch_views import BatchViews
+from calmix.runs.build import Splits, build_ensemble
+from calmix.runs.folder import Run
+from calmix.runs.launch import Machine
+from calmix.runs.presets import preset
+from calmix.runs.recipe import Recipe
+from calmix.runs.trainer import Trainer
+from calmix.study.executors import Executor, ProcessExecutor, SerialExecutor
+from calmix.study.plan import run_plan
+from calmix.study.tasks import Context
 
 EPOCHS, IMAGES, BATCH = 3, 2560, 128
 
@@ -42,9 +46,8 @@ def rows() -> Iterator[Row]:
 
 
 def _recipe() -> Recipe:
-    fields = {"epochs": EPOCHS, "train_size": 0, "batch_size": BATCH, "width": 16}
     base = preset("cifar10", "single", "camixup")
-    return Recipe(**{**vars(base), **fields})
+    return base.replace(epochs=EPOCHS, train_size=None, batch_size=BATCH, width=16)
 
 
 def _splits() -> Splits:
@@ -59,14 +62,10 @@ def _splits() -> Splits:
 def _epochs(recipe: Recipe, splits: Splits, folder: Path) -> Iterator[int]:
     """Train, and come back after every epoch."""
     fabric = Machine(accelerator="cpu").fabric()
-    stream = train_stream(
-        recipe, splits, folder, member=0, fabric=fabric, listener=Silence(), save_seconds=1e9
-    )
-    with contextlib.suppress(StopIteration):
-        said = next(stream)
-        while True:
-            yield said[0]
-            said = stream.send(said[1])
+    trainer = Trainer(recipe, splits, folder, member=0, fabric=fabric, reporter=ignore, save_seconds=1e9)
+    while not trainer.finished:
+        trainer.decide(trainer.epoch())
+        yield trainer.position.epoch
 
 
 def _loop_beside_bare(recipe: Recipe, splits: Splits, repeats: int = 3) -> tuple[float, float]:
@@ -75,7 +74,10 @@ def _loop_beside_bare(recipe: Recipe, splits: Splits, repeats: int = 3) -> tuple
     x, y = torch.rand(1, BATCH, 3, 32, 32), torch.randint(0, 10, (BATCH,))
     best = [float("inf"), float("inf")]
     for _ in range(repeats):
-        with tempfile.TemporaryDirectory() as folder, mock.patch("calmix.train.predict", _no_prediction):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            mock.patch("calmix.runs.trainer.predict_logits", _no_prediction),
+        ):
             start = time.process_time()
             for _ in _epochs(recipe, splits, Path(folder)):
                 best[0] = min(best[0], time.process_time() - start)
@@ -93,9 +95,9 @@ def _no_prediction(network: nn.Module, part: data.Examples, **options: Any) -> t
     return torch.zeros(1, len(part), 10)
 
 
-def _profile(recipe: Recipe, splits: Splits, folder: Path) -> Counter[str]:
+def _profile(recipe: Recipe, splits: Splits, folder: Path) -> dict[str, float]:
     """CPU seconds of the steps of one epoch, by kind: the fastest of those after the first."""
-    spent: Counter[str] = Counter()
+    spent: dict[str, float] = defaultdict(float)
 
     def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def run(*given: Any, **options: Any) -> Any:
@@ -117,13 +119,13 @@ def _profile(recipe: Recipe, splits: Splits, folder: Path) -> Counter[str]:
     from lightning_fabric import Fabric
     from lightning_fabric.wrappers import _FabricModule
 
-    patches = (
+    patches: tuple[contextlib.AbstractContextManager[Any], ...] = (
         mock.patch.object(data, "train_batches", timed_batches),
-        mock.patch.object(Augmentation, "views", timed("augmentation", Augmentation.views)),
+        mock.patch.object(BatchViews, "__call__", timed("augmentation", BatchViews.__call__)),
         mock.patch.object(torch.optim.SGD, "step", timed("optimiser", torch.optim.SGD.step)),
         mock.patch.object(_FabricModule, "forward", timed("forward", _FabricModule.forward)),
         mock.patch.object(Fabric, "backward", timed("backward", Fabric.backward)),
-        mock.patch("calmix.train.predict", _no_prediction),
+        mock.patch("calmix.runs.trainer.predict_logits", _no_prediction),
     )
     with contextlib.ExitStack() as stack:
         for patch in patches:
@@ -135,22 +137,24 @@ def _profile(recipe: Recipe, splits: Splits, folder: Path) -> Counter[str]:
             spent.clear()
             start = time.process_time()
             next(epochs)
-            measured.append(spent + Counter(total=time.process_time() - start))
+            measured.append({**spent, "total": time.process_time() - start})
     return min(measured, key=lambda epoch: epoch["total"])
 
 
 def _two_beside_one(repeats: int = 2) -> float:
     """Wall-clock of the members' training, the start of processes apart; it takes two free cores."""
-    small = {"epochs": 40, "members": 2, "validation_size": 300}
-    recipe = Recipe(**{**vars(preset("digits", "deep")), **small})
+    recipe = preset("digits", "deep").replace(epochs=40, members=2, validation_size=300)
     best = {1: float("inf"), 2: float("inf")}
     for _ in range(repeats):
         for jobs in best:
             with tempfile.TemporaryDirectory() as folder:
-                machine = Machine(jobs=jobs, accelerator="cpu")
-                run = launch.train(recipe, Path(folder), listener=Silence(), machine=machine)
-                spent: Counter[int] = Counter()
-                for line in map(json.loads, run.metrics.read_text().splitlines()):
-                    spent[line["member"]] += line["seconds"]
+                context = Context(Path(folder), machine=Machine(accelerator="cpu"))
+                executor: Executor = SerialExecutor(context, ignore)
+                if jobs > 1:
+                    executor = ProcessExecutor(context, ignore, jobs=jobs)
+                run_plan({recipe: ()}, Path(folder), executor, ignore)
+                spent: defaultdict[int, float] = defaultdict(float)
+                for epoch in Run(Path(folder) / recipe.name, recipe).history:
+                    spent[epoch.member] += epoch.seconds
             best[jobs] = min(best[jobs], sum(spent.values()) if jobs == 1 else max(spent.values()))
     return best[1] / best[2]

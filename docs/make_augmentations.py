@@ -20,6 +20,7 @@ from torch import Tensor
 
 from calmix.augment import (
     AugMix,
+    Batch,
     CAMixup,
     CutMix,
     Mixup,
@@ -54,14 +55,15 @@ def main(paths: list[str]) -> None:
     columns += [
         ("RegMixup's\nmixed rows", *(part[0, len(images) :] for part in (regmixup.inputs, regmixup.targets)))
     ]
-    camixup = CAMixup(len(images), members=1)
+    camixup = CAMixup(len(images))
     camixup.active[0, : len(images) // 2] = True
     columns += [mixed("CAMixup,\nupper half on", camixup(images, labels, generator=seeded(3)))]
     columns += [("label\nsmoothing 0.2", images, smooth_labels(one_hot(labels, len(images)), 0.2))]
 
     half = len(columns) // 2
     figure = plt.figure(figsize=(1.1 * half, 2.7 * len(images)))
-    for band, part in zip(figure.subfigures(2, 1), (columns[:half], columns[half:]), strict=True):
+    bands = figure.subfigures(2, 1, squeeze=False)[:, 0]
+    for band, part in zip(bands, (columns[:half], columns[half:]), strict=True):
         axes = band.subplots(len(images), half)
         band.subplots_adjust(0.005, 0.04, 0.995, 0.92, 0.04, 0.2)
         for column, (title, pictures, targets) in enumerate(part):
@@ -74,7 +76,7 @@ def main(paths: list[str]) -> None:
     figure.savefig(Path(__file__).with_name("augmentations.png"), dpi=72, pil_kwargs={"optimize": True})
 
 
-def mixed(title: str, batch) -> tuple[str, Tensor, Tensor]:
+def mixed(title: str, batch: Batch) -> tuple[str, Tensor, Tensor]:
     return title, batch.inputs[0], batch.targets[0]
 
 

@@ -1,5 +1,20 @@
-"""One thread a process: the suite runs in two of them, and results do not depend on the number of cores."""
+"""One thread a process: the suite runs in two of them, and results do not depend on the number of cores.
 
+Hypothesis has no deadline: the time of an example depends on the load of the machine.
+"""
+
+import os
+
+import hypothesis
+import pytest
 import torch
 
 torch.set_num_threads(1)
+hypothesis.settings.register_profile("no deadline", deadline=None)
+hypothesis.settings.load_profile("no deadline")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def private_cache(tmp_path_factory):
+    """Nothing is written to the user's cache."""
+    os.environ["CALMIX_CACHE"] = str(tmp_path_factory.mktemp("cache"))

@@ -1,14 +1,15 @@
-"""Recipes shrunk to a second, and the ways in which tests train them."""
+"""Recipes shrunk to a second, and the ways in which tests train them and run commands."""
 
-import dataclasses
+import contextlib
+import io
 from pathlib import Path
 
-import numpy as np
+import pytest
 
-from calmix import launch
-from calmix.launch import Machine
-from calmix.presets import preset
-from calmix.progress import Silence
+from calmix.cli import main
+from calmix.progress import Progress, ignore
+from calmix.runs.launch import Machine, train
+from calmix.runs.presets import preset
 
 
 def tiny(ensemble="single", augment="none", **fields):
@@ -21,36 +22,43 @@ def tiny(ensemble="single", augment="none", **fields):
         "width": 4,
         "epochs": 3,
     }
-    recipe = preset("digits", ensemble, augment, scale="smoke", seed=7)
-    return dataclasses.replace(recipe, **{**small, **fields})
+    return preset("digits", ensemble, augment, scale="smoke", seed=7).replace(**{**small, **fields})
 
 
-def trained(recipe, out: Path, *, listener=None, member=None, **machine):
+def trained(recipe, out: Path, *, reporter=ignore, members=None, **machine):
     machine = Machine(accelerator="cpu", **machine)
-    return launch.train(recipe, out, listener=listener or Silence(), machine=machine, member=member)
+    return train(recipe, out, reporter=reporter, machine=machine, members=members)
 
 
 def weights(run):
     """All weights of a finished run, as bytes: equal means bit for bit."""
-    return run.model.read_bytes()
+    return run.model_path.read_bytes()
 
 
 class Stop(Exception):
-    """Raised by a listener to end training at a chosen moment."""
+    """Raised by a reporter to end training at a chosen moment."""
 
 
-class StopAt(Silence):
-    def __init__(self, calls: int) -> None:
-        self.calls = calls
+class StopAt:
+    """A reporter that raises `Stop` at the n-th `Progress` event."""
 
-    def step(self, step):
-        self.calls -= 1
-        if self.calls == 0:
-            raise Stop
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __call__(self, event):
+        if isinstance(event, Progress):
+            self.count -= 1
+            if self.count == 0:
+                raise Stop
 
 
-def mixed_epochs(run):
-    """(epochs, members, groups) of a CAMixup run."""
-    import json
-
-    return np.array(json.loads(run.mixed.read_text()))
+def run_command(*words):
+    """Exit code, standard output and standard error of `calmix WORDS`, in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.raises(SystemExit) as exit_info,
+    ):
+        main([str(word) for word in words])
+    return exit_info.value.code, out.getvalue(), err.getvalue()

@@ -25,8 +25,7 @@ def test_a_practitioner_with_a_loop_of_her_own():
         model.train()
         for rows in torch.randperm(len(x), generator=draw).split(50):
             batch = mixer(x[rows], y[rows], generator=draw)
-            logits = model(batch.inputs, per_member=True)
-            loss = (batch.weights * calmix.cross_entropy(logits, batch.targets)).mean()
+            loss = batch.loss(model(batch.inputs, per_member=True)).mean()
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -46,8 +45,6 @@ def test_an_auditor_with_a_classifier_of_another_framework(tmp_path):
     from sklearn.model_selection import train_test_split
     from sklearn.naive_bayes import GaussianNB
 
-    from calmix.audit import audit
-
     images, labels = load_digits(return_X_y=True)
     train, test, train_labels, test_labels = train_test_split(images, labels, random_state=0)
     classifier = GaussianNB().fit(train, train_labels)
@@ -56,7 +53,7 @@ def test_an_auditor_with_a_classifier_of_another_framework(tmp_path):
         log_probs = classifier.predict_log_proba(test)
 
     calmix.save_predictions(tmp_path / "bayes.npz", log_probs, test_labels)
-    report = audit(calmix.load_predictions(tmp_path / "bayes.npz"), resamples=100)
+    report = calmix.audit(calmix.load_predictions(tmp_path / "bayes.npz"), resamples=100)
 
     assert report.verdict == "over-confident"  # what naive Bayes is known for
     assert report.temperature.pool > 1

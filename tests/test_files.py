@@ -5,28 +5,28 @@ import pytest
 from calmix.files import replacing
 
 
-def write_half(file):
-    file.write(b"half of the n")
-    raise OSError("the disk is gone")
+def write_and_fail(file):
+    file.write(b"half")
+    raise OSError("disk full")
 
 
-def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
+def test_failed_write_keeps_the_old_file_and_no_other(tmp_path):
     path = tmp_path / "numbers"
     path.write_bytes(b"old")
-    with pytest.raises(OSError, match="disk is gone"), replacing(path) as file:
-        write_half(file)
+    with pytest.raises(OSError, match="disk full"), replacing(path) as file:
+        write_and_fail(file)
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["numbers"]
 
 
-def test_the_error_names_the_file_that_was_asked_for(tmp_path):
-    wanted = tmp_path / "missing" / "page.html"
-    with pytest.raises(FileNotFoundError) as told, replacing(wanted):
+def test_error_names_the_path_of_the_caller(tmp_path):
+    path = tmp_path / "missing" / "page.html"
+    with pytest.raises(FileNotFoundError) as caught, replacing(path):
         pass
-    assert told.value.filename == str(wanted)
+    assert caught.value.filename == str(path)
 
 
-def test_others_may_read_what_was_written(tmp_path):
+def test_permissions_are_those_of_a_plain_file(tmp_path):
     with replacing(tmp_path / "numbers") as file:
         file.write(b"1 2 3")
     plain = tmp_path / "plain"

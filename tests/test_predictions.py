@@ -1,4 +1,5 @@
 import io
+import os
 import pickle
 import zipfile
 
@@ -19,7 +20,7 @@ def test_pool_is_the_mean_of_member_probabilities_not_of_logits():
     assert not torch.allclose(pool(LOGITS), LOGITS.mean(0).softmax(1))
 
 
-def test_pool_gives_back_the_kind_it_was_given():
+def test_pool_returns_the_array_type_it_was_given():
     pooled = pool(LOGITS.double().numpy())
     assert isinstance(pooled, np.ndarray)
     assert pooled.dtype == np.float64
@@ -34,11 +35,11 @@ def test_pool_of_one_member_is_its_softmax():
     ("logits", "message"),
     [
         (torch.zeros(5, 3), r"logits\[None\]"),
-        (torch.zeros(0, 5, 3), "no member"),
+        (torch.zeros(0, 5, 3), "at least one member"),
         (torch.zeros(2, 5, 3, dtype=torch.long), "floating point"),
     ],
 )
-def test_pool_refuses(logits, message):
+def test_pool_of_bad_logits_raises(logits, message):
     with pytest.raises(calmix.InputError, match=message):
         pool(logits)
 
@@ -55,12 +56,12 @@ def test_save_and_load(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["test.npz"]
 
 
-def test_a_plain_matrix_is_one_member(tmp_path):
+def test_matrix_is_one_member(tmp_path):
     np.savez(tmp_path / "one.npz", logits=LOGITS[0].numpy(), labels=LABELS.numpy())
     assert load_predictions(tmp_path / "one.npz").logits.shape == (1, 2, 3)
 
 
-def test_probs_are_kept_as_logarithms_and_zero_stays_zero(tmp_path):
+def test_probs_are_stored_as_logarithms(tmp_path):
     probs = np.array([[[1.0, 0.0], [0.25, 0.75]]])
     np.savez(tmp_path / "p.npz", probs=probs, labels=np.array([0, 1]))
     loaded = load_predictions(tmp_path / "p.npz")
@@ -68,24 +69,24 @@ def test_probs_are_kept_as_logarithms_and_zero_stays_zero(tmp_path):
     np.testing.assert_allclose(pool(loaded.logits), probs[0], rtol=1e-15)
 
 
-def test_npy_pairs(tmp_path):
+def test_npy_files_of_logits_and_labels(tmp_path):
     np.save(tmp_path / "test_logits.npy", LOGITS.numpy())
     np.save(tmp_path / "test_labels.npy", LABELS.numpy())
     assert torch.equal(load_predictions(tmp_path / "test_logits.npy").logits, LOGITS)
     np.save(tmp_path / "scores.npy", LOGITS.numpy())
     np.save(tmp_path / "labels.npy", LABELS.numpy())
-    with pytest.raises(calmix.InputError, match=r"logits.*or.*probs"):
+    with pytest.raises(calmix.InputError, match="the file's name implies neither"):
         load_predictions(tmp_path / "scores.npy")
     assert torch.equal(load_predictions(tmp_path / "scores.npy", values="logits").logits, LOGITS)
 
 
-def table(path, text):
+def write_table(path, text):
     path.write_text(text)
     return path
 
 
-def test_csv_with_names_for_classes(tmp_path):
-    path = table(tmp_path / "t.csv", "id,cat,dog,label,group\nx,0.9,0.1,cat,old\ny,0.2,0.8,cat,young\n")
+def test_csv_with_class_names(tmp_path):
+    path = write_table(tmp_path / "t.csv", "id,cat,dog,label,group\nx,0.9,0.1,cat,old\ny,0.2,0.8,cat,young\n")
     loaded = load_predictions(path, values="probs")
     np.testing.assert_allclose(loaded.logits.exp()[0], [[0.9, 0.1], [0.2, 0.8]])
     assert loaded.labels.tolist() == [0, 0]
@@ -93,28 +94,28 @@ def test_csv_with_names_for_classes(tmp_path):
     assert loaded.groups.tolist() == ["old", "young"]
 
 
-def test_csv_members_are_matched_by_id_whatever_the_order(tmp_path):
+def test_csv_members_are_matched_by_id(tmp_path):
     text = "member,id,0,1,label\na,x,1,2,0\na,y,3,4,1\nb,y,7,8,1\nb,x,5,6,0\n"
-    loaded = load_predictions(table(tmp_path / "t.csv", text), values="logits")
+    loaded = load_predictions(write_table(tmp_path / "t.csv", text), values="logits")
     assert loaded.logits.tolist() == [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]
     assert loaded.labels.tolist() == [0, 1]
 
 
 def test_csv_members_without_id_are_matched_by_order(tmp_path):
     text = "member,0,1,label\nb,1,2,0\na,5,6,0\nb,3,4,1\na,7,8,1\n"
-    loaded = load_predictions(table(tmp_path / "t.csv", text), values="logits")
+    loaded = load_predictions(write_table(tmp_path / "t.csv", text), values="logits")
     assert loaded.logits.tolist() == [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]
 
 
-def test_numbered_columns_are_read_in_the_order_of_their_numbers(tmp_path):
-    loaded = load_predictions(table(tmp_path / "t.csv", "1,0,label\n5,6,1\n"), values="logits")
+def test_numbered_columns_are_ordered_by_number(tmp_path):
+    loaded = load_predictions(write_table(tmp_path / "t.csv", "1,0,label\n5,6,1\n"), values="logits")
     assert loaded.logits.tolist() == [[[6, 5]]]
 
 
-def test_a_long_csv_is_read_in_blocks(tmp_path):
+def test_csv_of_several_blocks(tmp_path):
     logits = np.random.default_rng(0).normal(size=(5000, 2)).astype(np.float32)
     rows = "".join(f"{a!r},{b!r},1\n" for a, b in logits.tolist())
-    loaded = load_predictions(table(tmp_path / "t.csv", "0,1,label\n" + rows), values="logits")
+    loaded = load_predictions(write_table(tmp_path / "t.csv", "0,1,label\n" + rows), values="logits")
     np.testing.assert_array_equal(loaded.logits[0].float(), logits)
 
 
@@ -133,7 +134,7 @@ def test_parquet_equals_csv(tmp_path):
     ("text", "message"),
     [
         ("0,1\n1,2\n", "column 'label'"),
-        ("0,1,label\n", "no row"),
+        ("0,1,label\n", "no rows"),
         ("", "column 'label'"),
         ("0,1,label\n1,2\n", "line 2: 2 columns"),
         ("0,1,label\n1,2,0\n1,two,0\n", "line 3: 'two' in column '1'"),
@@ -143,13 +144,13 @@ def test_parquet_equals_csv(tmp_path):
         ("0,1,label\n1,2,2\n", "label 2 of example 0 is outside 0..1"),
         ("0,1,label\n1,nan,0\n", "example 0, member 0 are not finite"),
         ("member,0,1,label\na,1,2,0\na,1,2,0\nb,1,2,0\n", "a: 2, b: 1"),
-        ("member,id,0,1,label\na,x,1,2,0\nb,y,1,2,0\n", "no row with the id 'x'"),
+        ("member,id,0,1,label\na,x,1,2,0\nb,y,1,2,0\n", "must have one row with the id 'x'"),
         ("member,0,1,label\na,1,2,0\nb,1,2,1\n", "disagree on the label of example 0"),
-        ("only,label\n1,0\n", "column for each class"),
+        ("only,label\n1,0\n", "one column per class"),
     ],
 )
-def test_bad_tables_are_named(tmp_path, text, message):
-    path = table(tmp_path / "bad.csv", text)
+def test_bad_csv_raises(tmp_path, text, message):
+    path = write_table(tmp_path / "bad.csv", text)
     with pytest.raises(calmix.InputError, match=message) as caught:
         load_predictions(path, values="logits")
     assert "bad.csv" in str(caught.value)
@@ -175,7 +176,7 @@ def test_bad_tables_are_named(tmp_path, text, message):
         ({"logits": np.zeros((2, 3)), "labels": np.zeros(2, int), "ids": np.zeros(5)}, "ids"),
     ],
 )
-def test_bad_archives_are_named(tmp_path, arrays, message):
+def test_bad_npz_raises(tmp_path, arrays, message):
     np.savez(tmp_path / "bad.npz", **arrays)
     with pytest.raises(calmix.InputError, match=message) as caught:
         load_predictions(tmp_path / "bad.npz")
@@ -184,7 +185,7 @@ def test_bad_archives_are_named(tmp_path, arrays, message):
 
 class Bomb:
     def __reduce__(self):
-        return (pytest.fail, ("a stranger's pickle was run",))
+        return (pytest.fail, ("a pickle was executed",))
 
 
 def npy(header_shape, data=b""):
@@ -196,7 +197,7 @@ def npy(header_shape, data=b""):
     return file.getvalue() + data
 
 
-def test_hostile_files_do_nothing_but_raise(tmp_path):
+def test_malicious_and_truncated_files_raise(tmp_path):
     good = tmp_path / "good.npz"
     save_predictions(good, LOGITS, LABELS)
     bad = tmp_path / "bad.npz"
@@ -210,7 +211,7 @@ def test_hostile_files_do_nothing_but_raise(tmp_path):
     with zipfile.ZipFile(bad, "w") as archive:
         archive.writestr("logits.npy", npy((10**6, 10**6)))
         archive.writestr("labels.npy", npy((1,)))
-    with pytest.raises(calmix.InputError, match="cut short"):
+    with pytest.raises(calmix.InputError, match="truncated"):
         load_predictions(bad)
     bad.write_bytes(pickle.dumps(Bomb()))
     with pytest.raises(calmix.InputError, match=r"bad\.npz"):
@@ -230,7 +231,7 @@ def test_hostile_files_do_nothing_but_raise(tmp_path):
         load_predictions(objects)
 
 
-def test_a_field_or_header_beyond_all_measure_is_told_in_words(tmp_path):
+def test_oversized_csv_field_and_broken_npy_header_raise(tmp_path):
     wide = tmp_path / "wide.csv"
     wide.write_text("label,0,1\n0," + "1" * 200_000 + ",0\n")
     with pytest.raises(calmix.InputError, match="wide"):
@@ -243,7 +244,17 @@ def test_a_field_or_header_beyond_all_measure_is_told_in_words(tmp_path):
         load_predictions(tmp_path / "logits.npy")
 
 
-def test_a_flipped_byte_is_noticed(tmp_path):
+def test_memory_limits_the_size_of_an_array_where_it_is_known(tmp_path, monkeypatch):
+    path = tmp_path / "test.npz"
+    save_predictions(path, LOGITS, LABELS)
+    monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 1, "SC_PAGE_SIZE": 10}.__getitem__)
+    with pytest.raises(calmix.InputError, match=r"'logits' needs \d+ bytes, more than this machine has"):
+        load_predictions(path)
+    monkeypatch.delattr(os, "sysconf")
+    assert torch.equal(load_predictions(path).logits, LOGITS)
+
+
+def test_flipped_byte_raises(tmp_path):
     path = tmp_path / "test.npz"
     save_predictions(path, torch.randn(1, 500, 10), torch.zeros(500, dtype=torch.long))
     data = bytearray(path.read_bytes())
@@ -253,21 +264,21 @@ def test_a_flipped_byte_is_noticed(tmp_path):
         load_predictions(path)
 
 
-def test_what_is_said_must_agree_with_the_file(tmp_path):
+def test_values_must_agree_with_the_file(tmp_path):
     save_predictions(tmp_path / "t.npz", LOGITS, LABELS)
-    with pytest.raises(calmix.InputError, match="says logits, the call says probs"):
+    with pytest.raises(calmix.InputError, match="values is 'probs', but the array's name implies 'logits'"):
         load_predictions(tmp_path / "t.npz", values="probs")
     with pytest.raises(calmix.InputError, match="got 'softmax'"):
         load_predictions(tmp_path / "t.npz", values="softmax")
 
 
-def test_missing_and_foreign_files(tmp_path):
+def test_missing_and_unknown_files_raise(tmp_path):
     with pytest.raises(calmix.InputError, match="no such file"):
         load_predictions(tmp_path / "none.npz")
     (tmp_path / "t.pkl").write_bytes(b"")
-    with pytest.raises(calmix.InputError, match=r"this ends in '\.pkl'"):
+    with pytest.raises(calmix.InputError, match=r"got '\.pkl'"):
         load_predictions(tmp_path / "t.pkl")
-    with pytest.raises(calmix.InputError, match="needs that ending"):
+    with pytest.raises(calmix.InputError, match=r"must end in \.npz"):
         save_predictions(tmp_path / "t.pt", LOGITS, LABELS)
 
 
@@ -277,13 +288,13 @@ def test_bad_predictions_are_not_written(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_members_from_files_of_their_own(tmp_path):
+def test_join_members():
     one = calmix.Predictions(LOGITS[:1], LABELS)
     two = calmix.Predictions(LOGITS[1:].double(), LABELS)
     joined = join_members([one, two], ["one", "two"])
     assert torch.equal(joined.logits, LOGITS.double())
     other = calmix.Predictions(LOGITS[1:], LABELS.flip(0))
-    with pytest.raises(calmix.InputError, match="three has another label than one at example 0"):
+    with pytest.raises(calmix.InputError, match="three and one differ in the label of example 0"):
         join_members([one, two, other], ["one", "two", "three"])
-    with pytest.raises(calmix.InputError, match="two has 1 examples of 3 classes where one has 2"):
+    with pytest.raises(calmix.InputError, match="two has 1 examples of 3 classes, one has 2"):
         join_members([one, calmix.Predictions(LOGITS[:1, :1], LABELS[:1])], ["one", "two"])

@@ -1,6 +1,9 @@
 """calmix: calibrated mixing. Ensembles mix models, Mixup mixes data; calmix keeps the two calibrated."""
 
-from calmix import augment, data, ensembles, metrics, models, report
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from calmix import augment, ensembles, metrics, models
 from calmix.augment import (
     AugMix,
     CAMixup,
@@ -14,12 +17,35 @@ from calmix.augment import (
     jensen_shannon,
     smooth_labels,
 )
-from calmix.calibrate import fit_temperature
-from calmix.corruptions import CORRUPTIONS, EXTRA_CORRUPTIONS, corrupt
+from calmix.calibrate import fit_calibrator, fit_conformal, fit_temperature, load_calibrator
 from calmix.ensembles import BatchEnsemble, DeepEnsemble, MCDropout, parameter_groups
 from calmix.errors import InputError
 from calmix.predictions import Predictions, load_predictions, pool, save_predictions
 from calmix.version import __version__
+
+if TYPE_CHECKING:
+    from calmix import data
+    from calmix.auditing import audit
+    from calmix.corruptions import CORRUPTIONS, EXTRA_CORRUPTIONS, corrupt
+    from calmix.report.reliability import plot_reliability
+
+# Loaded when first used: they import OpenCV, SciPy's statistics or matplotlib.
+_LAZY = {
+    "CORRUPTIONS": "calmix.corruptions",
+    "EXTRA_CORRUPTIONS": "calmix.corruptions",
+    "audit": "calmix.auditing",
+    "corrupt": "calmix.corruptions",
+    "plot_reliability": "calmix.report.reliability",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "data":
+        return importlib.import_module("calmix.data")
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'calmix' has no attribute {name!r}")
+
 
 __all__ = [
     "CORRUPTIONS",
@@ -37,20 +63,24 @@ __all__ = [
     "Predictions",
     "RegMixup",
     "__version__",
+    "audit",
     "augment",
     "corrupt",
     "crop_flip",
     "cross_entropy",
     "data",
     "ensembles",
+    "fit_calibrator",
+    "fit_conformal",
     "fit_temperature",
     "jensen_shannon",
+    "load_calibrator",
     "load_predictions",
     "metrics",
     "models",
     "parameter_groups",
+    "plot_reliability",
     "pool",
-    "report",
     "save_predictions",
     "smooth_labels",
 ]

@@ -1,18 +1,18 @@
-"""The one error of ours, input that a person has to mend, and what often raises it."""
+"""`InputError`, and the validators that raise it."""
 
 import difflib
 from collections.abc import Iterable
 
 
 class InputError(ValueError):
-    """What was given cannot be used; the message says what is wrong, where, and what to do instead.
+    """Input that cannot be used; the message says what is wrong, where, and what to do instead.
 
     The command line prints the message alone and exits with 2; every other exception is a defect of calmix.
     """
 
 
 def one_of(name: str, value: str, valid: Iterable[str]) -> None:
-    """Refuse a value that is not valid, with the nearest one that is."""
+    """Refuse a value that is not valid, naming the nearest one that is."""
     valid = list(valid)
     if value not in valid:
         near = difflib.get_close_matches(value, valid, n=1, cutoff=0.5)
@@ -21,9 +21,10 @@ def one_of(name: str, value: str, valid: Iterable[str]) -> None:
 
 
 def at_least(name: str, value: float, low: float) -> None:
-    if not value >= low:  # which nan is not either
-        raise InputError(f"--{flag(name)} must be at least {low}, got {value}")
+    if not value >= low:  # nan is refused too
+        raise InputError(f"{name} must be at least {low}, got {value}")
 
 
-def flag(name: str) -> str:
-    return name.replace("_", "-")
+def above(name: str, value: float, low: float) -> None:
+    if not value > low:
+        raise InputError(f"{name} must be above {low}, got {value}")

@@ -1,19 +1,22 @@
-"""Files appear whole or not at all."""
+"""Atomic writes, and headers of `.npy` files."""
 
 import contextlib
 import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
 
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a binary file that takes the name `path` only once the block has ended well.
+    """Open a temporary binary file that replaces `path` if the block ends without an error.
 
-    The bytes are written beside it and reach the disk before the name does; when anything fails, what stood
-    at `path` before is untouched and nothing else is left behind.
+    The temporary file is in the same folder and is flushed to disk before it is renamed. On any error the
+    old content of `path` stays, and the temporary file is removed.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -35,8 +38,18 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         part.unlink(missing_ok=True)
 
 
+def read_npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of an array, without its data; `ValueError` for other files and for pickled objects."""
+    version = npy.read_magic(file)
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, _, dtype = read(file)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects, which are never unpickled")
+    return shape, dtype
+
+
 def _new(part: Path, path: Path) -> IO[bytes]:
-    """The file beside `path`; where it cannot be made, the error names `path`."""
+    """Create the temporary file; an error names `path` instead."""
     try:
         return open(part, "xb")
     except OSError as error:

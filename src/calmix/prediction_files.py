@@ -1,6 +1,8 @@
-"""Prediction files as plain arrays: `.npz`, `.npy`, `.csv`, `.parquet`. Nothing is unpickled."""
+"""Prediction files as arrays: `.npz`, `.npy`, `.csv`, `.parquet`. Nothing is unpickled."""
 
+import contextlib
 import csv
+import math
 import os
 import tokenize
 import zipfile
@@ -8,15 +10,16 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from calmix.errors import InputError
+from calmix.files import read_npy_header
 
 NumpyArray = np.ndarray[Any, Any]
-SPECIAL = ("label", "member", "id", "group")
-BROKEN = (
+NON_CLASS_COLUMNS = ("label", "member", "id", "group")
+READ_ERRORS = (
     OSError,
     ValueError,
     EOFError,
@@ -32,7 +35,7 @@ BROKEN = (
 
 @dataclass(frozen=True)
 class Arrays:
-    """What a file holds: `logits` are logits or, where `values` says so, probabilities."""
+    """The content of a file; `values` is "logits" or "probs", the meaning of the array `logits`."""
 
     values: str
     logits: NumpyArray
@@ -42,32 +45,31 @@ class Arrays:
 
 
 def read_arrays(path: Path, values: str | None) -> Arrays:
-    """Read `path` by its ending; `values` is what the caller says the numbers are."""
+    """Read `path` by its suffix; `values` is "logits", "probs" or None to take it from the file."""
     readers = {".npz": _read_npz, ".npy": _read_npy, ".csv": _read_csv, ".parquet": _read_parquet}
     if path.suffix not in readers:
         raise InputError(
-            f"{path}: predictions are read from {', '.join(readers)}; this ends in {path.suffix!r}"
+            f"{path}: the suffix of predictions must be one of {', '.join(readers)}, got {path.suffix!r}"
         )
     if not path.is_file():
-        raise InputError(f"{path}: " + ("is no file" if path.exists() else "no such file"))
+        raise InputError(f"{path}: " + ("not a file" if path.exists() else "no such file"))
     try:
         return readers[path.suffix](path, values)
     except InputError:
         raise
-    except BROKEN as error:
+    except READ_ERRORS as error:
         raise InputError(
             f"{path}: cannot be read as {path.suffix}: {error or type(error).__name__}"
         ) from None
 
 
-def _said(path: Path, found: str | None, values: str | None, where: str) -> str:
-    if found and values and found != values:
-        raise InputError(f"{path}: {where} says {found}, the call says {values}")
-    if said := found or values:
-        return said
-    raise InputError(
-        f'{path}: say whether the numbers are "logits" or "probs" (values=, or --values): {where} does not'
-    )
+def _kind(path: Path, named: str | None, values: str | None, source: str) -> str:
+    """Whether the values are "logits" or "probs", by the name of the array or file or else by `values`."""
+    if named and values and named != values:
+        raise InputError(f"{path}: values is {values!r}, but {source} implies {named!r}")
+    if kind := named or values:
+        return kind
+    raise InputError(f'{path}: values must be "logits" or "probs": {source} implies neither')
 
 
 def _read_npz(path: Path, values: str | None) -> Arrays:
@@ -75,8 +77,8 @@ def _read_npz(path: Path, values: str | None) -> Arrays:
         names = [n.removesuffix(".npy") for n in archive.namelist() if n.endswith(".npy")]
         kinds = [kind for kind in ("logits", "probs") if kind in names]
         if len(kinds) != 1 or "labels" not in names:
-            held = f"it holds {', '.join(map(repr, names)) or 'no array'}"
-            raise InputError(f'{path}: needs an array "labels" and either "logits" or "probs"; {held}')
+            arrays = ", ".join(map(repr, names)) or "none"
+            raise InputError(f'{path}: needs arrays "labels" and either "logits" or "probs"; it has {arrays}')
 
         def array(name: str) -> NumpyArray | None:
             return _read_member(archive, name) if name in names else None
@@ -84,17 +86,18 @@ def _read_npz(path: Path, values: str | None) -> Arrays:
         logits, labels = array(kinds[0]), array("labels")
         assert logits is not None
         assert labels is not None
-        said = _said(path, kinds[0], values, "the array's name")
-        return Arrays(said, logits, labels, array("ids"), array("groups"))
+        kind = _kind(path, kinds[0], values, "the array's name")
+        return Arrays(kind, logits, labels, array("ids"), array("groups"))
 
 
 def _read_member(archive: zipfile.ZipFile, name: str) -> NumpyArray:
-    """One array of an archive, read only if its header fits both its size and this machine."""
+    """One array of an archive; not read if its header promises more than the file or the memory holds."""
     info = archive.getinfo(f"{name}.npy")
     with archive.open(info) as file:
-        header = _header_bytes(file, f"{archive.filename}: {name!r}")
-    if header > info.file_size:
-        raise InputError(f"{archive.filename}: {name!r} is cut short: {info.file_size:,} bytes of {header:,}")
+        shape, dtype = read_npy_header(file)
+    size = math.prod(shape) * dtype.itemsize
+    if size > info.file_size:
+        raise InputError(f"{archive.filename}: {name!r} is truncated: {info.file_size:,} of {size:,} bytes")
     if info.file_size > _memory():
         raise InputError(
             f"{archive.filename}: {name!r} needs {info.file_size:,} bytes, more than this machine has"
@@ -103,28 +106,22 @@ def _read_member(archive: zipfile.ZipFile, name: str) -> NumpyArray:
         return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
 
 
-def _header_bytes(file: IO[bytes], source: str) -> int:
-    """The bytes that the header promises; the data themselves are not read."""
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(file)
-    if dtype.hasobject:
-        raise InputError(f"{source} holds Python objects, which would have to be unpickled")
-    return int(np.prod(shape, dtype=object)) * dtype.itemsize
-
-
-def _memory() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+def _memory() -> float:
+    """Physical memory in bytes; infinite if unknown, as on Windows, which has no `os.sysconf`."""
+    with contextlib.suppress(AttributeError, ValueError, OSError):
+        if (pages := os.sysconf("SC_PHYS_PAGES")) > 0:
+            return pages * os.sysconf("SC_PAGE_SIZE")
+    return math.inf
 
 
 def _read_npy(path: Path, values: str | None) -> Arrays:
     kinds = [kind for kind in ("logits", "probs") if kind in path.stem]
-    found = kinds[0] if len(kinds) == 1 else None
-    labels = path.with_name((path.name.replace(found, "labels")) if found else "labels.npy")
+    named = kinds[0] if len(kinds) == 1 else None
+    labels = path.with_name((path.name.replace(named, "labels")) if named else "labels.npy")
     if not labels.is_file():
-        raise InputError(f"{path}: the labels belong beside it in {labels.name}, which is not there")
-    said = _said(path, found, values, "the file's name")
-    return Arrays(said, *(np.load(p, mmap_mode="c", allow_pickle=False) for p in (path, labels)))
+        raise InputError(f"{path}: needs the labels in {labels}, which does not exist")
+    kind = _kind(path, named, values, "the file's name")
+    return Arrays(kind, *(np.load(p, mmap_mode="c", allow_pickle=False) for p in (path, labels)))
 
 
 def _read_csv(path: Path, values: str | None) -> Arrays:
@@ -132,9 +129,9 @@ def _read_csv(path: Path, values: str | None) -> Arrays:
         rows = csv.reader(file)
         names = next(rows, [])
         classes = _class_columns(path, names)
-        special = {name: names.index(name) for name in SPECIAL if name in names}
+        others = {name: names.index(name) for name in NON_CLASS_COLUMNS if name in names}
         columns = [names.index(name) for name in classes]
-        kept: dict[str, list[str]] = {name: [] for name in special}
+        texts: dict[str, list[str]] = {name: [] for name in others}
         blocks: list[NumpyArray] = []
         block: list[list[str]] = []
         for number, row in enumerate(rows, start=2):
@@ -143,17 +140,17 @@ def _read_csv(path: Path, values: str | None) -> Arrays:
                     f"{path}, line {number}: {len(row)} columns where the header has {len(names)}"
                 )
             block.append([row[i] for i in columns])
-            for name, i in special.items():
-                kept[name].append(row[i])
+            for name, i in others.items():
+                texts[name].append(row[i])
             if len(block) == 4096:
                 blocks.append(_numbers(path, block, classes, first=number - 4095))
                 block = []
         if block:
             blocks.append(_numbers(path, block, classes, first=number - len(block) + 1))
     if not blocks:
-        raise InputError(f"{path}: no row below the header")
+        raise InputError(f"{path}: no rows after the header")
     table = np.concatenate(blocks)
-    return _arrange(path, values, classes, table, {name: np.array(column) for name, column in kept.items()})
+    return _arrange(path, values, classes, table, {name: np.array(column) for name, column in texts.items()})
 
 
 def _numbers(path: Path, block: list[list[str]], classes: list[str], first: int) -> NumpyArray:
@@ -166,7 +163,7 @@ def _numbers(path: Path, block: list[list[str]], classes: list[str], first: int)
                     float(text)
                 except ValueError:
                     raise InputError(
-                        f"{path}, line {line}: {text!r} in column {name!r} is no number"
+                        f"{path}, line {line}: {text!r} in column {name!r} is not a number"
                     ) from None
         raise
 
@@ -178,53 +175,53 @@ def _read_parquet(path: Path, values: str | None) -> Arrays:
         raise InputError(f"{path}: reading Parquet needs pyarrow: pip install 'calmix[parquet]'") from None
     table = parquet.read_table(path)
     classes = _class_columns(path, table.column_names)
-    special = {name: table.column(name) for name in SPECIAL if name in table.column_names}
-    for name in classes + list(special):
+    others = {name: table.column(name) for name in NON_CLASS_COLUMNS if name in table.column_names}
+    for name in classes + list(others):
         if table.column(name).null_count:
             raise InputError(f"{path}: column {name!r} has empty values")
     numbers = np.stack([np.asarray(table.column(name).to_numpy()) for name in classes], axis=1)
     if not np.issubdtype(numbers.dtype, np.number):
-        raise InputError(f"{path}: the columns of the classes must be numbers, got {numbers.dtype}")
-    kept = {name: np.array([str(v) for v in column.to_pylist()]) for name, column in special.items()}
-    return _arrange(path, values, classes, numbers, kept)
+        raise InputError(f"{path}: class columns must be numbers, got {numbers.dtype}")
+    texts = {name: np.array([str(v) for v in column.to_pylist()]) for name, column in others.items()}
+    return _arrange(path, values, classes, numbers, texts)
 
 
 def _class_columns(path: Path, names: list[str]) -> list[str]:
     if len(set(names)) != len(names):
-        double = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"{path}: two columns are called {double!r}")
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"{path}: two columns are named {duplicate!r}")
     if "label" not in names:
         raise InputError(
             f"{path}: needs a column 'label'; the columns are {', '.join(map(repr, names[:12]))}"
         )
-    classes = [name for name in names if name not in SPECIAL]
+    classes = [name for name in names if name not in NON_CLASS_COLUMNS]
     if len(classes) < 2:
         raise InputError(
-            f"{path}: needs a column for each class beside {', '.join(SPECIAL)}; found {classes}"
+            f"{path}: needs one column per class besides {', '.join(NON_CLASS_COLUMNS)}; got {classes}"
         )
     if all(name.isdecimal() for name in classes):
         if sorted(map(int, classes)) != list(range(len(classes))):
             raise InputError(
-                f"{path}: columns named by numbers must count the classes from 0; found {classes[:12]}"
+                f"{path}: columns named by numbers must number the classes from 0; got {classes[:12]}"
             )
         classes.sort(key=int)
     return classes
 
 
 def _arrange(
-    path: Path, values: str | None, classes: list[str], table: NumpyArray, kept: dict[str, NumpyArray]
+    path: Path, values: str | None, classes: list[str], table: NumpyArray, texts: dict[str, NumpyArray]
 ) -> Arrays:
     """Rows of (member, example) as (M, N, C), every member's examples in the order of the first one's."""
-    values = _said(path, None, values, "a table")
-    labels = _label_numbers(path, kept["label"], classes)
-    if "member" not in kept:
-        return Arrays(values, table, labels, kept.get("id"), kept.get("group"))
-    rows = _rows_of_members(path, kept["member"], kept.get("id"))
-    for name, column in (("label", labels), ("group", kept.get("group"))):
+    kind = _kind(path, None, values, "a table")
+    labels = _label_numbers(path, texts["label"], classes)
+    if "member" not in texts:
+        return Arrays(kind, table, labels, texts.get("id"), texts.get("group"))
+    rows = _rows_of_members(path, texts["member"], texts.get("id"))
+    for name, column in (("label", labels), ("group", texts.get("group"))):
         if column is not None and (differs := (column[rows] != column[rows[0]]).any(0)).any():
             raise InputError(f"{path}: the members disagree on the {name} of example {int(differs.argmax())}")
-    ids, groups = (kept[name][rows[0]] if name in kept else None for name in ("id", "group"))
-    return Arrays(values, table[rows], labels[rows[0]], ids, groups)
+    ids, groups = (texts[name][rows[0]] if name in texts else None for name in ("id", "group"))
+    return Arrays(kind, table[rows], labels[rows[0]], ids, groups)
 
 
 def _rows_of_members(path: Path, member: NumpyArray, ids: NumpyArray | None) -> NumpyArray:
@@ -232,7 +229,7 @@ def _rows_of_members(path: Path, member: NumpyArray, ids: NumpyArray | None) -> 
     rows = [np.flatnonzero(member == name) for name in dict.fromkeys(member.tolist())]
     if len({len(r) for r in rows}) > 1:
         counts = ", ".join(f"{member[r[0]]}: {len(r)}" for r in rows[:8])
-        raise InputError(f"{path}: every member needs a row for every example; rows found: {counts}")
+        raise InputError(f"{path}: every member needs one row per example; rows per member: {counts}")
     if ids is None:
         return np.stack(rows)
     first = np.argsort(ids[rows[0]], kind="stable")
@@ -241,14 +238,12 @@ def _rows_of_members(path: Path, member: NumpyArray, ids: NumpyArray | None) -> 
     for r in matched:
         if (wrong := ids[r] != ids[matched[0]]).any():
             missing = str(ids[matched[0]][int(wrong.argmax())])
-            raise InputError(
-                f"{path}: member {member[r[0]]} has no row with the id {missing!r}, or has it twice"
-            )
+            raise InputError(f"{path}: member {member[r[0]]} must have one row with the id {missing!r}")
     return np.stack(matched)
 
 
 def _label_numbers(path: Path, labels: NumpyArray, classes: list[str]) -> NumpyArray:
-    """Labels are names of class columns, or else numbers from 0."""
+    """Labels as class indices; they are names of class columns, or numbers from 0."""
     number = {name: i for i, name in enumerate(classes)}
     texts = labels.tolist()
     if all(text in number for text in texts):
@@ -262,5 +257,5 @@ def _label_number(path: Path, row: int, text: str, classes: Iterable[str]) -> in
     except ValueError:
         names = ", ".join(list(classes)[:12])
         raise InputError(
-            f"{path}: label {text!r} of row {row} is neither a number nor a class ({names})"
+            f"{path}: label {text!r} of row {row} is neither a number nor a class column ({names})"
         ) from None

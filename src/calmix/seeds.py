@@ -1,4 +1,4 @@
-"""One seed for each use, derived from the run's seed and a path of names."""
+"""Seeds for each use of randomness, derived from the run's seed and a path of names."""
 
 import hashlib
 
@@ -20,8 +20,6 @@ def derive(seed: int, *path: int | str) -> int:
 def generator(seed: int, *path: int | str, device: torch.device | str = "cpu") -> torch.Generator:
     """A fresh generator for `derive(seed, *path)`.
 
-    Draws that are keyed by (run, member, epoch, step) need no saved state: a resumed run makes them again.
+    Draws keyed by (run, member, epoch, step) need no saved state: a resumed run repeats them.
     """
-    made = torch.Generator(device=device)
-    made.manual_seed(derive(seed, *path))
-    return made
+    return torch.Generator(device=device).manual_seed(derive(seed, *path))

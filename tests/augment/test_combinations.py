@@ -1,5 +1,6 @@
 """Every transform with every mixer with every ensemble: a step of training, and the end of an epoch."""
 
+import dataclasses
 import itertools
 
 import pytest
@@ -15,7 +16,6 @@ from calmix.augment import (
     MixupMP,
     RegMixup,
     crop_flip,
-    cross_entropy,
     jensen_shannon,
     random_resized_crop,
     smooth_labels,
@@ -45,8 +45,7 @@ MIXERS = {
     "cutmix": lambda members: CutMix(CLASSES, members=members),
     "regmixup": lambda members: RegMixup(CLASSES),
     "mixupmp": lambda members: MixupMP(CLASSES, members=members),
-    # MC-dropout's samples in evaluation are not its members in training: the pool of them decides.
-    "camixup": lambda members: CAMixup(CLASSES, members=members, gap_of="pool" if members == 1 else "member"),
+    "camixup": lambda members: CAMixup(CLASSES, members=members),
     "camixup of the pool": lambda members: CAMixup(CLASSES, members=members, gap_of="pool"),
     "cacutmix": lambda members: CAMixup(CLASSES, members=members, mix="cutmix", gap_of="pool"),
     "forgetting": lambda members: ForgettingMixup(CLASSES, EXAMPLES, members=members),
@@ -66,21 +65,23 @@ def test_a_step_and_an_epoch(transform, mixer, ensemble):
     generator = torch.Generator().manual_seed(0)
     model = ENSEMBLES[ensemble]()
     members = 1 if ensemble == "dropout" else MEMBERS  # in training
-    policy = MIXERS[mixer](members)
+    mixer = MIXERS[mixer](members)
     images, labels = torch.rand(EXAMPLES, 3, 8, 8, generator=generator), torch.arange(EXAMPLES) % CLASSES
-    policy.update(torch.zeros(members, EXAMPLES, CLASSES), labels)
+    everything = torch.arange(EXAMPLES)
+    mixer.observe(torch.zeros(members, EXAMPLES, CLASSES), labels, everything)
+    mixer.update(torch.zeros(members, EXAMPLES, CLASSES), labels)
     index = torch.randperm(EXAMPLES, generator=generator)[:BATCH]
     x, y = images[index].expand(members, -1, -1, -1, -1), labels[index].expand(members, -1)
-    plan = policy.plan(y, index=index.expand(members, -1), generator=generator)
+    plan = mixer.plan(y, per_member=True, index=index.expand(members, -1), generator=generator)
     views = [plan(x), plan(TRANSFORMS[transform](x, generator))]
     logits = torch.stack([model(view.inputs, per_member=True) for view in views])
-    losses = cross_entropy(logits[1], smooth_labels(views[1].targets, 0.1))
-    loss = ((views[1].weights * losses).sum(1) / BATCH).sum() + jensen_shannon(logits).mean()
+    soft = dataclasses.replace(views[1], targets=smooth_labels(views[1].targets, 0.1))
+    loss = soft.loss(logits[1]).sum() + jensen_shannon(logits).mean()
     loss.backward()
     assert logits.shape[1:3] == views[1].weights.shape
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
-    policy.observe(logits[1].detach(), y, index.expand(members, -1))
+    mixer.observe(logits[1].detach(), y, index.expand(members, -1))
     with torch.no_grad():
         validation = model.eval()(images)
-    policy.update(validation, labels)
+    mixer.update(validation, labels)

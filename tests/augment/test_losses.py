@@ -63,3 +63,30 @@ def test_jensen_shannon_has_a_finite_gradient_where_probabilities_vanish():
 def test_jensen_shannon_needs_views():
     with pytest.raises(InputError, match="views"):
         jensen_shannon(logits(2, 5, 4))
+
+
+@pytest.mark.parametrize("target", [torch.eye(3)[[1, 0]], torch.tensor([[0.0, 0.3, 0.7], [1.0, 0.0, 0.0]])])
+def test_a_class_ruled_out_by_its_logit_costs_nothing(target):
+    z = torch.tensor([[[-math.inf, 2.0, 1.0], [0.5, -math.inf, -math.inf]]]).requires_grad_()
+    values = cross_entropy(z, target.unsqueeze(0))
+    left = z.detach()[0, 0, 1:].log_softmax(-1)
+    assert values[0].tolist() == pytest.approx([float(-(target[0, 1:] * left).sum()), 0.0])
+    values.sum().backward()
+    assert z.grad.isfinite().all()
+    assert cross_entropy(z.detach(), torch.tensor([0, 1])).isinf().all()
+    assert cross_entropy(z.detach(), torch.eye(3)[:2].unsqueeze(0)).isinf().all()
+
+
+def test_views_that_rule_out_a_class_agree_on_it():
+    z = torch.tensor([[-math.inf, 1.0, 0.0], [-math.inf, 0.0, 2.0]]).view(2, 1, 1, 3).requires_grad_()
+    value = jensen_shannon(z)
+    torch.testing.assert_close(value, jensen_shannon(z.detach()[..., 1:]))
+    value.sum().backward()
+    assert z.grad.isfinite().all()
+    apart = torch.tensor([[-math.inf, 0.0], [0.0, -math.inf]]).view(2, 1, 1, 2)
+    assert jensen_shannon(apart).item() == pytest.approx(math.log(2))
+
+
+def test_labels_of_another_kind_are_refused():
+    with pytest.raises(InputError, match=r"targets is a list; .*torch.as_tensor\(targets\)"):
+        cross_entropy(logits(3, 2, 4), [0, 1])

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
 from calmix import InputError, pool
-from calmix.calibrate import fit_temperature, temperature
+from calmix.calibrate import fit_temperature, inputs
 
 ORDERS = ["pool", "member", "each"]
 
 
 def ensemble(seed, members=3, examples=60, classes=4, sharpness=2.0):
-    """Members that see one truth through noise of their own, and claim it `sharpness` times too surely."""
+    """True logits plus independent noise for each member, scaled by `sharpness`: above 1 over-confident."""
     draw = np.random.default_rng(seed)
     truth = draw.normal(size=(examples, classes))
     labels = np.array([draw.choice(classes, p=softmax(row)) for row in truth])
@@ -44,25 +44,25 @@ def fine_search(logits, labels, order):
 
 @pytest.mark.parametrize("order", ["pool", "member"])
 @pytest.mark.parametrize("sharpness", [0.4, 1.0, 5.0])
-def test_equals_a_fine_grid_search(order, sharpness):
+def test_equals_fine_grid_search(order, sharpness):
     logits, labels = ensemble(1, sharpness=sharpness)
     assert fit_temperature(logits, labels, order=order).temperature == pytest.approx(
         fine_search(logits, labels, order), rel=1e-4
     )
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 10**6), st.floats(0.3, 6), st.integers(1, 4))
-def test_no_temperature_of_a_grid_is_better(seed, sharpness, members):
+def test_no_temperature_on_a_grid_is_better(seed, sharpness, members):
     logits, labels = ensemble(seed, members=members, examples=25, sharpness=sharpness)
     grid = np.geomspace(0.05, 20, 80)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for order in ("pool", "member"):
-            found = fit_temperature(logits, labels, order=order)
-            assert found.nll_after <= min(nll(logits, labels, order, t) for t in grid) + 1e-9
-            assert found.nll_after == pytest.approx(nll(logits, labels, order, found.temperature), abs=1e-10)
-            assert found.nll_before == pytest.approx(nll(logits, labels, order, 1.0), abs=1e-10)
+            fitted = fit_temperature(logits, labels, order=order)
+            assert fitted.nll_after <= min(nll(logits, labels, order, t) for t in grid) + 1e-9
+            after, before = (nll(logits, labels, order, t) for t in (fitted.temperature, 1.0))
+            assert (fitted.nll_after, fitted.nll_before) == pytest.approx((after, before), abs=1e-10)
 
 
 def test_each_fits_every_member_to_its_own_likelihood():
@@ -86,7 +86,7 @@ def test_apply_pools_first_or_last():
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_one_member_knows_one_order(order):
+def test_orders_agree_for_one_member(order):
     logits, labels = ensemble(4, members=1)
     expected = fit_temperature(logits, labels).temperature
     assert float(fit_temperature(logits, labels, order=order).temperature) == pytest.approx(expected)
@@ -100,35 +100,35 @@ def test_scaling_the_logits_scales_the_temperature(order):
     np.testing.assert_allclose(thrice, 3 * np.asarray(once), rtol=1e-5)
 
 
-def test_the_deeper_of_two_minima_is_found():
-    # Member 0 is right on 30 rows when it is sharp; member 1 is surely wrong on them unless it is made flat.
+def test_deeper_of_two_minima_is_returned():
+    # Member 0 is correct at a low temperature; member 1 is confidently wrong unless the temperature is high.
     sharp = np.tile([0.3, 0.0], (30, 1))
     wrong = np.tile([0.0, 60.0], (30, 1))
     logits, labels = np.stack([sharp, wrong]), np.zeros(30, int)
     values = [nll(logits, labels, "member", t) for t in np.geomspace(0.05, 20, 400)]
-    inner = [i for i in range(1, 399) if values[i] > max(values[i - 1], values[i + 1])]
-    assert inner, "there is a hill between two valleys"
-    with pytest.warns(UserWarning, match="border"):
-        found = fit_temperature(logits, labels, order="member")
-    assert found.nll_after == pytest.approx(min(values), abs=1e-6)
+    maxima = [i for i in range(1, 399) if values[i] > max(values[i - 1], values[i + 1])]
+    assert maxima, "there is a maximum between two minima"
+    with pytest.warns(UserWarning, match="at the bound"):
+        fitted = fit_temperature(logits, labels, order="member")
+    assert fitted.nll_after == pytest.approx(min(values), abs=1e-6)
 
 
 def test_torch_and_numpy_and_float32_agree():
     logits, labels = ensemble(6)
-    of_numpy = fit_temperature(logits, labels)
-    of_torch = fit_temperature(torch.tensor(logits), torch.tensor(labels))
-    assert of_numpy.temperature == of_torch.temperature
+    from_numpy = fit_temperature(logits, labels)
+    from_torch = fit_temperature(torch.tensor(logits), torch.tensor(labels))
+    assert from_numpy.temperature == from_torch.temperature
     narrow = fit_temperature(torch.tensor(logits).float(), torch.tensor(labels, dtype=torch.int16))
-    assert narrow.temperature == pytest.approx(of_numpy.temperature, rel=1e-5)
-    assert isinstance(of_numpy.apply(logits), np.ndarray)
-    assert of_torch.apply(torch.tensor(logits).float()).dtype == torch.float32
-    assert of_torch.apply(torch.tensor(logits).bfloat16()).dtype == torch.float32
+    assert narrow.temperature == pytest.approx(from_numpy.temperature, rel=1e-5)
+    assert isinstance(from_numpy.apply(logits), np.ndarray)
+    assert from_torch.apply(torch.tensor(logits).float()).dtype == torch.float32
+    assert from_torch.apply(torch.tensor(logits).bfloat16()).dtype == torch.float32
 
 
-def test_blocks_do_not_show(monkeypatch):
+def test_result_does_not_depend_on_block_size(monkeypatch):
     logits, labels = ensemble(7)
     whole = fit_temperature(logits, labels, order="member")
-    monkeypatch.setattr(temperature, "BLOCK", 3 * 4 * 7)
+    monkeypatch.setattr(inputs, "BLOCK", 3 * 4 * 7)
     parts = fit_temperature(logits, labels, order="member")
     assert parts.temperature == pytest.approx(whole.temperature, rel=1e-9)
     np.testing.assert_allclose(parts.apply(logits), whole.apply(logits), rtol=1e-9)
@@ -145,38 +145,38 @@ def test_probabilities_of_zero_stay_zero(order):
     np.testing.assert_allclose(probs.sum(1), 1)
 
 
-def test_a_label_of_probability_zero_is_set_aside():
+def test_labels_of_probability_zero_are_left_out_of_the_fit():
     logits, labels = ensemble(9)
     expected = fit_temperature(logits[:, 1:], labels[1:]).temperature
     logits[:, 0, labels[0]] = -np.inf
-    with pytest.warns(UserWarning, match="1 examples give their label the probability 0, the first at 0"):
+    with pytest.warns(UserWarning, match="1 labels have probability 0, the first that of example 0"):
         fitted = fit_temperature(logits, labels)
     assert fitted.temperature == pytest.approx(expected, rel=1e-6)
     assert fitted.nll_before == np.inf
 
 
-def test_what_float32_probabilities_would_lose_is_kept():
+def test_probabilities_that_underflow_in_float32_are_kept():
     # exp(-120) is 0 in float32, and at T = 20 a probability of about 0.0025.
     logits, labels = np.array([[[120.0, 0.0]] * 3], dtype=np.float32), np.array([0, 1, 1])
-    with pytest.warns(UserWarning, match="border"):
+    with pytest.warns(UserWarning, match="at the bound"):
         fitted = fit_temperature(logits, labels)
     assert fitted.temperature == pytest.approx(20)
     np.testing.assert_allclose(fitted.apply(logits)[0, 1], 1 / (1 + np.exp(6)), rtol=1e-5)
 
 
-def test_always_right_ends_at_the_lower_border():
+def test_all_correct_predictions_end_at_the_lower_bound():
     logits, _ = ensemble(10)
-    with pytest.warns(UserWarning, match=r"border of its range 0\.05\.\.20, at 0\.05"):
+    with pytest.warns(UserWarning, match=r"temperature 0\.05 is at the bound of its range 0\.05\.\.20"):
         fitted = fit_temperature(logits[:1], logits[0].argmax(-1))
     assert fitted.temperature == pytest.approx(0.05)
 
 
-def test_of_temperatures_that_are_all_perfect_the_mildest():
+def test_of_equally_good_temperatures_the_nearest_to_one():
     labels = torch.arange(9) % 3
     assert 0.5 < fit_temperature(20 * torch.eye(3)[labels][None], labels).temperature < 1
 
 
-def test_where_nothing_helps_the_temperature_is_one():
+def test_temperature_is_one_if_none_is_better():
     assert fit_temperature(torch.zeros(2, 5, 3), torch.zeros(5, dtype=torch.long)).temperature == 1
 
 
@@ -193,14 +193,16 @@ def test_where_nothing_helps_the_temperature_is_one():
         ({"logits": torch.full((2, 5, 3), -torch.inf)}, r"logits\[0, 0\]"),
     ],
 )
-def test_bad_input_is_named(change, message):
+def test_bad_input_raises(change, message):
     arguments = {"logits": torch.zeros(2, 5, 3), "labels": torch.zeros(5, dtype=torch.long), "order": "pool"}
     arguments |= change
     with pytest.raises(InputError, match=message):
         fit_temperature(arguments["logits"], arguments["labels"], order=arguments["order"])
 
 
-def test_temperatures_of_members_want_these_members():
+def test_apply_to_another_number_of_members_raises():
     logits, labels = ensemble(11)
-    with pytest.raises(InputError, match="2 members, and there are temperatures for 3"):
+    with pytest.raises(
+        InputError, match="logits has 2 members, but the temperature calibrator was fitted for 3"
+    ):
         fit_temperature(logits, labels, order="each").apply(logits[:2])

@@ -3,80 +3,85 @@ import json
 import numpy as np
 import pytest
 
-from calmix.cli import main
 from calmix.predictions import save_predictions
-from tests.audit.ensembles import signals, single
+from tests.auditing.ensembles import signals, single
+from tests.scenarios import run_command
 
-
-def run(*arguments):
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    return ended.value.code
+QUICK = ("--resamples", "50")
 
 
 @pytest.fixture
 def pooled(tmp_path):
-    made = signals(examples=400)
-    save_predictions(tmp_path / "test.npz", made.logits, made.labels)
+    predictions = signals(examples=400)
+    save_predictions(tmp_path / "test.npz", predictions.logits, predictions.labels)
     return tmp_path / "test.npz"
 
 
-def test_json_stands_alone_on_standard_output(pooled, capsys):
-    assert run("audit", pooled, "--json", "--resamples", "50") == 0
-    found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
-    assert found["verdict"] == "under-confident by pooling"
-    assert found["examples"] == 400
-    assert len(found["members"]) == 4
+def test_json_stands_alone_on_standard_output(pooled):
+    code, out, err = run_command("audit", pooled, "--json", *QUICK)
+    assert (code, err) == (0, "")
+    numbers = json.loads(out, parse_constant=pytest.fail)
+    assert numbers["verdict"] == "under-confident by pooling"
+    assert numbers["examples"] == 400
+    assert len(numbers["members"]) == 4
 
 
-def test_the_table_names_the_verdict_the_numbers_and_the_classes(pooled, capsys):
-    assert run("audit", pooled, "--resamples", "50") == 0
-    out = capsys.readouterr().out
+def test_the_table_names_the_verdict_the_numbers_and_the_classes(pooled):
+    code, out, _ = run_command("audit", pooled, *QUICK)
+    assert code == 0
     assert "Verdict: under-confident by pooling" in out
     for word in ("ece", "skce", "95 % interval", "temperature", "CAMixup", "Bonferroni"):
         assert word in out
 
 
-def test_a_file_for_each_member_is_the_same_ensemble(tmp_path, capsys):
-    made = signals(examples=300)
+def test_a_file_for_each_member_is_the_same_ensemble(tmp_path):
+    predictions = signals(examples=300)
     paths = [tmp_path / f"member{k}.npz" for k in range(4)]
     for k, path in enumerate(paths):
-        save_predictions(path, made.logits[k], made.labels)
-    save_predictions(tmp_path / "all.npz", made.logits, made.labels)
-    assert run("audit", *paths, "--json", "--resamples", "50") == 0
-    apart = capsys.readouterr().out
-    assert run("audit", tmp_path / "all.npz", "--json", "--resamples", "50") == 0
-    assert capsys.readouterr().out == apart
+        save_predictions(path, predictions.logits[k], predictions.labels)
+    save_predictions(tmp_path / "all.npz", predictions.logits, predictions.labels)
+    code, apart, _ = run_command("audit", *paths, "--json", *QUICK)
+    assert code == 0
+    code, together, _ = run_command("audit", tmp_path / "all.npz", "--json", *QUICK)
+    assert (code, together) == (0, apart)
 
 
-def test_fail_if(pooled, capsys):
-    assert run("audit", pooled, "--resamples", "50", "--fail-if", "ece > 0.05", "--fail-if", "nll > 99") == 1
-    assert "ece > 0.05 holds" in capsys.readouterr().err
-    assert run("audit", pooled, "--resamples", "50", "--fail-if", "pool.gap < 0") == 0
-    assert run("audit", pooled, "--resamples", "50", "--fail-if", "eec > 0") == 2
-    assert "did you mean 'ece'" in capsys.readouterr().err
-    assert run("audit", pooled, "--fail-if", "__import__('os')") == 2
+def test_fail_if(pooled):
+    code, _, err = run_command("audit", pooled, *QUICK, "--fail-if", "ece > 0.05", "--fail-if", "nll > 99")
+    assert code == 1
+    assert "ece > 0.05 holds" in err
+    assert "nll" not in err
+    assert run_command("audit", pooled, *QUICK, "--fail-if", "pool.gap < 0")[0] == 0
+    code, _, err = run_command("audit", pooled, *QUICK, "--fail-if", "eec > 0")
+    assert code == 2
+    assert "did you mean 'ece'" in err
+    assert run_command("audit", pooled, "--fail-if", "__import__('os')")[0] == 2
 
 
-def test_classes_by_name_and_markup_is_only_text(tmp_path, capsys):
-    made = single(examples=200)
-    save_predictions(tmp_path / "test.npz", made.logits, made.labels)
+def test_classes_by_name_and_markup_is_only_text(tmp_path):
+    predictions = single(examples=200)
+    save_predictions(tmp_path / "test.npz", predictions.logits, predictions.labels)
     (tmp_path / "names.txt").write_text("[red]cat\ndog\n<script>\n[/]\n")
-    options = ("--class-names", tmp_path / "names.txt", "--resamples", "50")
-    assert run("audit", tmp_path / "test.npz", *options) == 0
-    out = capsys.readouterr().out
+    words = ("audit", tmp_path / "test.npz", "--class-names", tmp_path / "names.txt", *QUICK)
+    code, out, _ = run_command(*words)
+    assert code == 0
     assert "[red]cat" in out
     assert "<script>" in out
+    (tmp_path / "names.txt").write_bytes(b"\xff\xfe")
+    code, _, err = run_command(*words)
+    assert code == 2
+    assert "class names must be UTF-8 text" in err
 
 
-def test_groups(tmp_path, capsys):
-    made = single(examples=200)
+def test_groups(tmp_path):
+    predictions = single(examples=200)
     groups = np.arange(200) % 2
-    save_predictions(tmp_path / "test.npz", made.logits, made.labels, groups=groups)
-    assert run("audit", tmp_path / "test.npz", "--group", "--json", "--resamples", "50") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["by"] == "group"
-    assert sorted(row["name"] for row in found["classes"]) == ["0", "1"]
+    save_predictions(tmp_path / "test.npz", predictions.logits, predictions.labels, groups=groups)
+    code, out, _ = run_command("audit", tmp_path / "test.npz", "--group", "--json", *QUICK)
+    assert code == 0
+    numbers = json.loads(out)
+    assert numbers["by"] == "group"
+    assert sorted(row["name"] for row in numbers["classes"]) == ["0", "1"]
 
 
 @pytest.mark.parametrize(
@@ -88,23 +93,23 @@ def test_groups(tmp_path, capsys):
         ("x.pkl", b""),
     ],
 )
-def test_bad_files_are_one_line_and_exit_code_2(tmp_path, capsys, name, content):
+def test_bad_files_are_one_line_and_exit_code_2(tmp_path, name, content):
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    assert run("audit", tmp_path / name, "--values", "probs", "--json") == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert name in captured.err
-    assert captured.err.count("\n") == 1
+    code, out, err = run_command("audit", tmp_path / name, "--values", "probs", "--json")
+    assert (code, out) == (2, "")
+    assert name in err
+    assert err.count("\n") == 1
 
 
-def test_no_file_is_bad_input(capsys):
-    assert run("audit") == 2
-    assert "Traceback" not in capsys.readouterr().err
+def test_no_file_is_bad_input():
+    code, out, err = run_command("audit")
+    assert (code, out) == (2, "")
+    assert "Traceback" not in err
 
 
 def test_the_page(pooled, tmp_path):
-    assert run("audit", pooled, "--resamples", "50", "--html", tmp_path / "audit.html") == 0
+    assert run_command("audit", pooled, *QUICK, "--html", tmp_path / "audit.html")[0] == 0
     page = (tmp_path / "audit.html").read_text()
     assert "under-confident by pooling" in page
     assert "<svg" in page

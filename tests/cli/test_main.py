@@ -1,48 +1,46 @@
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
 import calmix
-from calmix.cli import COMMANDS, main, train
-from calmix.recipe import Recipe
+from calmix.cli import COMMANDS
+from tests.scenarios import run_command
 
 FAST = ["--scale", "smoke", "--epochs", "1", "--train-size", "40", "--width", "4", "--batch-size", "20"]
 
 
-def call(*arguments):
-    """Exit code of a command."""
-    with pytest.raises(SystemExit) as ended:
-        main(list(map(str, arguments)))
-    return ended.value.code
-
-
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_with_an_example(capsys, command):
-    assert call(command, "--help") == 0
-    text = capsys.readouterr().out
-    assert f"Example: calmix {command}" in text
+def test_every_command_has_help_with_an_example(command):
+    code, out, err = run_command(command, "--help")
+    assert (code, err) == (0, "")
+    assert f"Example: calmix {command}" in out
 
 
-def test_the_overview(capsys):
-    assert call("--help") == 0
-    text = capsys.readouterr().out
-    assert all(f"  {command} " in text for command in COMMANDS)
-    assert call() == 2
+def test_the_overview():
+    code, out, err = run_command("--help")
+    assert (code, err) == (0, "")
+    assert all(f"  {command} " in out for command in COMMANDS)
+    assert run_command() == (2, out, "")
 
 
-def test_commands_keep_freed_memory(monkeypatch, capsys):
-    called = []
-    monkeypatch.setattr("calmix.cli.keep_freed_memory", lambda: called.append(True))
-    call("--version")
-    assert not called
-    assert call("data") == 0
-    assert called == [True]
+def test_the_version():
+    assert run_command("--version") == (0, f"calmix {calmix.__version__}\n", "")
+
+
+def test_commands_keep_freed_memory(monkeypatch):
+    calls = []
+    monkeypatch.setattr("calmix.cli.keep_freed_memory", lambda: calls.append(True))
+    run_command("--version")
+    assert not calls
+    assert run_command("data")[0] == 0
+    assert calls == [True]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "hint"),
+    ("words", "hint"),
     [
         (["trian"], "did you mean 'train'"),
         (["train", "--dataset", "cifar11"], "did you mean 'cifar10'"),
@@ -50,90 +48,109 @@ def test_commands_keep_freed_memory(monkeypatch, capsys):
         (["train", "--ensemble", "bach"], "did you mean 'batch'"),
         (["train", "--scale", "paperr"], "did you mean 'paper'"),
         (["train", "--epochss", "3"], "--epochs"),
-        (["train", "--epochs", "0"], "--epochs must be at least 1"),
+        (["train", "--epochs", "0"], "epochs must be at least 1"),
         (["train", "--epochs", "three"], "three"),
-        (["train", "--dataset", "cifar10", "--data-root", "nowhere"], "calmix data --download cifar10"),
-        (["train", "--member", "3"], "--member"),
-        (["train", "--jobs", "2", "--devices", "2"], "--jobs"),
-        (["train", "--threads", "0"], "--threads must be at least 1"),
-        (["train", "--save-seconds", "nan"], "--save-seconds must be at least 0"),
+        (["train", "--width", "0"], "width must be at least 1"),
+        (["train", "--network", "mlp", "--width", "8"], "unknown option of mlp 'width'"),
+        (["train", "--network-options", "[]"], "--network-options must be a JSON object, got []"),
+        (["train", "--network-options", "{"], "--network-options must be a JSON object, got {"),
+        (["train", "--network-options", '{"widht": 8}'], "did you mean 'width'"),
+        (["train", "--network-options", '{"width": "x"}'], "do not fit small_resnet"),
+        (["train", "--dataset", "cifar10", "--data-root", "nowhere"], "or the command `calmix data`"),
+        (["train", "--member", "3"], "member 3"),
+        (["train", "--ensemble", "deep", "--augment", "camixup-by-pool", "--member", "0"], "--gap-of pool"),
+        (["train", "--jobs", "0"], "jobs must be at least 1"),
+        (["train", "--jobs", "2", "--devices", "2"], "--jobs trains members side by side on one device"),
+        (["train", "--threads", "0"], "threads must be at least 1"),
+        (["train", "--save-seconds", "nan"], "save_seconds must be at least 0"),
         (["train", "--recipe", "nowhere.json"], "nowhere.json"),
         (["train", "--recipe=nowhere.json", "--augment=mixup"], "--augment chooses a preset"),
         (["evaluate", "nowhere"], "no such folder"),
         (["evaluate"], "name at least one run"),
+        (["report", "nowhere"], "no such folder"),
+        (["claims", "--runs", "nowhere"], "no such folder"),
+        (["claims", "--dataset", "digts"], "did you mean 'digits'"),
         (["corrupt", "--dataset", "clusters", "--out", "x"], "clusters"),
         (["corrupt", "--dataset", "digts", "--out", "x"], "did you mean 'digits'"),
-        (["corrupt", "--dataset", "digits", "--out", "x", "--jobs", "0"], "--jobs must be at least 1"),
-        (["reproduce", "pathology", "--dataset", "cifr10"], "did you mean 'cifar10'"),
+        (["corrupt", "--dataset", "digits", "--out", "x", "--jobs", "0"], "jobs must be at least 1"),
         (["corrupt", "--dataset", "digits", "--out", "x", "--names", "fogg"], "did you mean 'fog'"),
+        (
+            ["corrupt", "--dataset", "digits", "--out", "x", "--names", "fog", "--authors-list"],
+            "choose one of --names, --benchmark-only and --authors-list",
+        ),
+        (["reproduce", "pathology", "--dataset", "cifr10"], "did you mean 'cifar10'"),
+        (["reproduce", "toy", "--jobs", "0"], "jobs must be at least 1"),
+        (["demo", "--jobs", "0"], "jobs must be at least 1"),
+        (["demo", "--scale", "smok"], "did you mean 'smoke'"),
         (["data", "--download", "imagenet"], "imagenet"),
         (["data", "--download", "cifr10"], "did you mean 'cifar10'"),
         (["audit", "nowhere.npz"], "nowhere.npz: no such file"),
+        (
+            ["calibrate", "--validation", "nowhere.npz", "--test", "x.npz", "--out", "y.npz"],
+            "nowhere.npz: no such file",
+        ),
     ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_bad_input_is_one_message_and_exit_code_2(capsys, tmp_path, monkeypatch, arguments, hint):
+def test_bad_input_is_one_message_and_exit_code_2(tmp_path, monkeypatch, words, hint):
     monkeypatch.chdir(tmp_path)
-    assert call(*arguments) == 2
-    told = capsys.readouterr().err
-    assert hint in told
-    assert "Traceback" not in told
+    code, out, err = run_command(*words)
+    assert (code, out) == (2, "")
+    assert hint in err
+    assert "Traceback" not in err
     assert not list(tmp_path.iterdir())
-
-
-def test_train_then_evaluate(capsys, tmp_path):
-    assert call("train", "--dataset", "digits", "--augment", "camixup", *FAST, "--out", tmp_path) == 0
-    assert "members' mean" in capsys.readouterr().out
-    assert call("evaluate", tmp_path, "--json") == 0
-    (summary,) = json.loads(capsys.readouterr().out)
-    assert summary["recipe"]["mixing"] == "camixup"
-    assert 0 <= summary["clean"]["pool"]["ece"] <= 1
-
-
-def test_a_recipe_file_alone_repeats_its_run(tmp_path):
-    command = ["train", "--ensemble", "batch", "--augment", "augmix+camixup", *FAST, "--seed", "3"]
-    assert call(*command, "--out", tmp_path / "first") == 0
-    (first,) = (tmp_path / "first").iterdir()
-    written = json.loads((first / "recipe.json").read_text())
-    assert (written["version"], written["seed"]) == (calmix.__version__, 3)
-    assert call("train", "--recipe", first / "recipe.json", "--out", tmp_path / "again") == 0
-    again = tmp_path / "again" / first.name
-    assert (again / "model.safetensors").read_bytes() == (first / "model.safetensors").read_bytes()
-
-
-def test_a_recipe_file_can_be_changed(tmp_path):
-    path = tmp_path / "recipe.json"
-    path.write_text(json.dumps({"version": "0.0.1", "ensemble": "deep", "members": 3, "mixing": "mixup"}))
-    chosen = train.parse(["--recipe", str(path), "--seed", "7", "--mixing", "cutmix"]).recipe
-    assert chosen == Recipe(ensemble="deep", members=3, mixing="cutmix", seed=7)
-
-
-def test_data_as_json(capsys, tmp_path):
-    assert call("data", "--json", "--data-root", tmp_path) == 0
-    states = {entry["name"]: entry["state"] for entry in json.loads(capsys.readouterr().out)}
-    assert states["digits"] == "present"
-    assert states["cifar10"] == "missing"
 
 
 def test_a_reader_that_leaves_is_no_error():
     command = f"{sys.executable} -m calmix --help | head -1"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], env=environment, capture_output=True, text=True
+    )
     assert "Traceback" not in done.stderr
     assert done.stdout.startswith("calmix")
 
 
-def test_interrupted_it_says_what_is_kept(monkeypatch, capsys, tmp_path):
+def test_an_interruption_is_one_line(monkeypatch, tmp_path):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("calmix.launch.train_stream", interrupt)
-    assert call("train", *FAST, "--out", tmp_path) == 130
-    assert "goes on from there" in capsys.readouterr().err
+    monkeypatch.setattr("calmix.runs.launch.Trainer", interrupt)
+    code, out, err = run_command("train", *FAST, "--out", tmp_path)
+    assert (code, out) == (130, "")
+    assert err == "calmix: stopped; what was finished is kept, the same command goes on from there\n"
 
 
-def test_a_full_disk_is_the_users_to_mend(monkeypatch, capsys, tmp_path):
+def test_a_full_disk_is_one_line(monkeypatch, tmp_path):
     def full(*_, **__):
         raise OSError(28, "No space left on device", str(tmp_path / "checkpoint.pt"))
 
-    monkeypatch.setattr("calmix.checkpoint.save", full)
-    assert call("train", *FAST, "--out", tmp_path) == 2
-    assert "checkpoint.pt: No space left on device" in capsys.readouterr().err
+    monkeypatch.setattr("calmix.runs.checkpoint.save", full)
+    code, _, err = run_command("train", *FAST, "--out", tmp_path)
+    assert code == 2
+    assert err == f"calmix: {tmp_path / 'checkpoint.pt'}: No space left on device\n"
+
+
+def test_data_as_json(tmp_path):
+    code, out, err = run_command("data", "--json", "--data-root", tmp_path)
+    assert (code, err) == (0, "")
+    states = {entry["name"]: entry["state"] for entry in json.loads(out)}
+    assert states["digits"] == "present"
+    assert states["cifar10"] == "missing"
+
+
+def test_data_as_a_table(tmp_path):
+    code, out, _ = run_command("data", "--data-root", tmp_path)
+    assert code == 0
+    assert "cifar10" in out
+    assert "missing" in out
+
+
+def test_corrupted_test_sets_are_written(tmp_path):
+    words = ("corrupt", "--dataset", "digits", "--out", tmp_path / "c", "--names", "contrast")
+    code, out, _ = run_command(*words)
+    assert (code, out) == (0, f"{tmp_path / 'c'}\n")
+    assert {path.name for path in (tmp_path / "c").glob("*.npy")} == {"contrast.npy", "labels.npy"}
+    before = (tmp_path / "c" / "contrast.npy").stat().st_mtime_ns
+    assert run_command(*words)[0] == 0
+    assert (tmp_path / "c" / "contrast.npy").stat().st_mtime_ns == before

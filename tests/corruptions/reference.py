@@ -1,9 +1,10 @@
-"""The corruptions once more: one image at a time, in plain steps, slowly, with draws that come from outside.
+"""Independent reference of every corruption: one image at a time, in plain steps, with draws as an argument.
 
-`draw` gives the draws of one image: `normal(mean, scale, *shape)`, `uniform(low, high, *shape)`,
+`draw` has the draws of one image: `normal(mean, scale, *shape)`, `uniform(low, high, *shape)`,
 `integers(low, high, *shape)` and, for shot noise, `poisson(mean)`.
 """
 
+import inspect
 import io
 import math
 
@@ -12,11 +13,27 @@ import numpy as np
 from PIL import Image
 from scipy import ndimage
 
+from calmix.corruptions.constants import constants
 from calmix.corruptions.draws import Draws
 
 
+def corrupted(images, name, severity, *, size=32, seed=0, extra=()):
+    """A batch by the reference, with the draws of calmix."""
+    function, values = globals()[name], parameters(name, severity, size)
+    length = min(64, 65536 // (images.shape[1] * images.shape[2]))
+    draws = [(OneOf(seed, name, severity, i, length),) for i in range(len(images))]
+    if "draw" not in inspect.signature(function).parameters:
+        draws = [()] * len(images)
+    pairs = zip(images, draws, strict=True)
+    return np.stack([function(image, *draw, *values, *extra) for image, draw in pairs])
+
+
+def parameters(name, severity, size=32):
+    return [int(v) if float(v).is_integer() else v for v in constants(name, severity, size=size)]
+
+
 class Legacy:
-    """Draws of NumPy's old generator, which the benchmark used."""
+    """Draws of NumPy's legacy generator, as in the benchmark."""
 
     def __init__(self, seed):
         self.state = np.random.RandomState(seed)
@@ -35,23 +52,23 @@ class Legacy:
 
 
 class OneOf:
-    """The draws that calmix makes for image `index` of the first block."""
+    """The draws of calmix for image `index` of the first block."""
 
     def __init__(self, seed, name, severity, index, length):
         self.draws = Draws(seed, name, severity, block=0, length=length, rows=slice(index, index + 1))
 
-    def normal(self, *what):
-        return self.draws.normal(*what)[0]
+    def normal(self, *arguments):
+        return self.draws.normal(*arguments)[0]
 
-    def uniform(self, *what):
-        return self.draws.uniform(*what)[0]
+    def uniform(self, *arguments):
+        return self.draws.uniform(*arguments)[0]
 
-    def integers(self, *what):
-        return self.draws.integers(*what)[0]
+    def integers(self, *arguments):
+        return self.draws.integers(*arguments)[0]
 
 
 def eight_bits(values):
-    """[0, 1] -> 0..255, the fraction dropped."""
+    """[0, 1] to 0..255, truncated."""
     return np.uint8(np.clip(values, 0, 1) * 255)
 
 
@@ -87,7 +104,7 @@ def gaussian_blur(image, sigma):
 
 
 def disk(radius, softness):
-    """In single precision, whose sum just below 1 decides how flat areas are truncated."""
+    """In float32, whose sum just below 1 matters for the truncation of flat areas."""
     reach = 8 if radius <= 8 else int(radius)
     line = range(-reach, reach + 1)
     inside = np.float32([[x * x + y * y <= radius * radius for x in line] for y in line])
@@ -138,7 +155,7 @@ def motion_blur(image, draw, radius, sigma):
 
 
 def zoomed(image, factor):
-    """Middle of `image` (H, W, C) enlarged to its size."""
+    """The middle of `image` (H, W, C), enlarged to its size."""
     height, width, _ = image.shape
     rows, columns = math.ceil(height / factor), math.ceil(width / factor)
     top, left = (height - rows) // 2, (width - columns) // 2
@@ -171,14 +188,14 @@ def frost(image, draw, keep, add, scale, pictures):
     if scale != 1:
         picture = cv2.resize(picture, (0, 0), fx=scale, fy=scale)
     height, width, _ = image.shape
-    place = draw.uniform(0, 1, 2)
-    top = math.floor(place[0] * (picture.shape[0] - height))
-    left = math.floor(place[1] * (picture.shape[1] - width))
+    offset = draw.uniform(0, 1, 2)
+    top = math.floor(offset[0] * (picture.shape[0] - height))
+    left = math.floor(offset[1] * (picture.shape[1] - width))
     return np.uint8(np.clip(keep * image + add * picture[top : top + height, left : left + width], 0, 255))
 
 
 def plasma(side, decay, wobble):
-    """Point by point on a torus; `wobble` (side, side) in [-1, 1]."""
+    """Diamond-square point by point on a torus; `wobble` (side, side) in [-1, 1]."""
     clouds = np.zeros((side, side))
     step, spread = side, 100.0
 
@@ -257,7 +274,7 @@ def elastic_transform(image, draw, amplitude, sigma, jitter):
     x, y = width // 2, height // 2
     corners = np.float64([[x + third, y + third], [x + third, y - third], [x - third, y - third]])
     moved = corners + draw.uniform(-jitter, jitter, 3, 2)
-    # The map from where a pixel is seen to where it is taken from: moved -> corners.
+    # The map from a pixel of the result to its source: moved -> corners.
     back = np.linalg.solve(np.column_stack([moved, np.ones(3)]), corners)
     rows, columns = np.mgrid[:height, :width]
     source = np.stack([columns, rows, np.ones_like(rows)], axis=-1) @ back
@@ -265,8 +282,8 @@ def elastic_transform(image, draw, amplitude, sigma, jitter):
     at = [source[..., 1], source[..., 0]]
     x = by_channel(lambda plane: ndimage.map_coordinates(plane, at, order=1, mode="mirror"), x)
     if amplitude:
-        pull = draw.uniform(-amplitude, amplitude, 2, height, width)
-        dx, dy = (ndimage.gaussian_filter(p, sigma, mode="reflect", truncate=3.0) for p in pull)
+        noise = draw.uniform(-amplitude, amplitude, 2, height, width)
+        dx, dy = (ndimage.gaussian_filter(p, sigma, mode="reflect", truncate=3.0) for p in noise)
         at = [rows + dy, columns + dx]
         x = by_channel(lambda plane: ndimage.map_coordinates(plane, at, order=1, mode="reflect"), x)
     return eight_bits(x)

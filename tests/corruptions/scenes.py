@@ -1,11 +1,11 @@
-"""Made-up photographs, and what it means for two pictures to agree."""
+"""Synthetic photographs, and the comparison of two images."""
 
 import numpy as np
 from scipy import ndimage
 
 
 def photographs(count=4, height=32, width=32, channels=3, seed=0):
-    """Soft colours, hard edges, grain, and a patch each of black, white and flat grey."""
+    """Smooth colours, hard edges, noise, and patches of black, white and grey."""
     rng = np.random.default_rng(seed)
     soft = ndimage.gaussian_filter(
         rng.normal(size=(count, height, width, channels)), (0, 4, 4, 0), mode="wrap"
@@ -18,10 +18,10 @@ def photographs(count=4, height=32, width=32, channels=3, seed=0):
     return np.clip(scene, 0, 255).astype(np.uint8)
 
 
-def assert_agree(found, expected, share=0.02):
-    """No value is more than one grey level off, and at most `share` of them are off at all."""
-    assert found.shape == expected.shape
-    assert found.dtype == expected.dtype == np.uint8
-    off = np.abs(found.astype(int) - expected)
-    assert off.max() <= 1
-    assert (off > 0).mean() <= share
+def assert_agree(actual, expected, fraction=0.02):
+    """No value differs by more than one grey level, and at most a `fraction` of them differ."""
+    assert actual.shape == expected.shape
+    assert actual.dtype == expected.dtype == np.uint8
+    difference = np.abs(actual.astype(int) - expected)
+    assert difference.max() <= 1
+    assert (difference > 0).mean() <= fraction

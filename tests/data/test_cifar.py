@@ -11,7 +11,7 @@ LAYOUTS = {"cifar10": CIFAR10, "cifar100": CIFAR100}
 
 
 def make_files(root, layout):
-    """Official sizes, all zero, as sparse files."""
+    """Sparse files of zeros with the official sizes."""
     folder = root / layout.folder
     folder.mkdir()
     for file, count in (layout.train | layout.test).items():
@@ -20,15 +20,15 @@ def make_files(root, layout):
     return folder
 
 
-def write_record(path, place, labels, image):
-    """One record as it is published: labels, then 1,024 red, 1,024 green and 1,024 blue bytes, by rows."""
+def write_record(path, index, labels, image):
+    """One record of the official format: labels, then 1,024 red, 1,024 green and 1,024 blue bytes."""
     record = bytes(labels) + b"".join(image[:, :, channel].tobytes() for channel in range(3))
     with open(path, "r+b") as file:
-        file.seek(place * len(record))
+        file.seek(index * len(record))
         file.write(record)
 
 
-def test_cifar10_record_by_record(tmp_path):
+def test_cifar10_records(tmp_path):
     folder = make_files(tmp_path, CIFAR10)
     image = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
     write_record(folder / "data_batch_3.bin", 17, [6], image)
@@ -45,7 +45,7 @@ def test_cifar10_record_by_record(tmp_path):
     assert not batch.inputs[0].any()
 
 
-def test_cifar100_has_the_coarse_label_first(tmp_path):
+def test_cifar100_records_start_with_the_coarse_label(tmp_path):
     folder = make_files(tmp_path, CIFAR100)
     image = np.random.default_rng(1).integers(0, 256, (32, 32, 3), dtype=np.uint8)
     write_record(folder / "train.bin", 49_999, [15, 78], image)
@@ -58,7 +58,7 @@ def test_cifar100_has_the_coarse_label_first(tmp_path):
 
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize("change", [-1, 1, -3073, 3074])
-def test_a_file_of_another_size_is_named_with_both_sizes(tmp_path, name, change):
+def test_file_of_another_size_raises(tmp_path, name, change):
     layout = LAYOUTS[name]
     folder = make_files(tmp_path, layout)
     file, count = list((layout.train | layout.test).items())[-1]
@@ -66,30 +66,30 @@ def test_a_file_of_another_size_is_named_with_both_sizes(tmp_path, name, change)
     os.truncate(folder / file, expected + change)
     with pytest.raises(InputError) as caught:
         data.load(name, tmp_path)
-    assert str(caught.value) == f"{folder / file}: {expected + change:,} bytes found, {expected:,} expected"
+    assert str(caught.value) == f"{folder / file}: expected {expected:,} bytes, got {expected + change:,}"
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_missing_file_raises(tmp_path):
     folder = make_files(tmp_path, CIFAR10)
     (folder / "data_batch_4.bin").unlink()
-    with pytest.raises(InputError, match=r"data_batch_4.bin: missing; 30,730,000 bytes expected"):
+    with pytest.raises(InputError, match=r"data_batch_4.bin: missing, expected 30,730,000 bytes"):
         data.load("cifar10", tmp_path)
 
 
 @pytest.mark.parametrize(
     ("name", "labels"), [("cifar10", [10]), ("cifar100", [20, 0]), ("cifar100", [0, 100])]
 )
-def test_a_label_that_no_class_has_is_named_with_its_place(tmp_path, name, labels):
+def test_label_out_of_range_raises(tmp_path, name, labels):
     layout = LAYOUTS[name]
     folder = make_files(tmp_path, layout)
     file = list(layout.train)[-1]
     write_record(folder / file, 123, labels, np.zeros((32, 32, 3), dtype=np.uint8))
-    with pytest.raises(InputError, match=f"{file}: label {max(labels)} of image 123; expected 0 to"):
+    with pytest.raises(InputError, match=f"{file}: the label of image 123 must be in .*, got {max(labels)}"):
         data.load(name, tmp_path)
 
 
-@pytest.mark.skipif("CALMIX_DATA" not in os.environ, reason="CALMIX_DATA names no folder of data sets")
-def test_the_official_files():
+@pytest.mark.skipif("CALMIX_DATA" not in os.environ, reason="needs CIFAR in CALMIX_DATA")
+def test_official_files():
     cifar = data.load("cifar100")
     assert cifar.train.labels.bincount().tolist() == [500] * 100
     fine_of = [cifar.train.labels[cifar.train.groups == group].unique() for group in range(20)]

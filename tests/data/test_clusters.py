@@ -5,16 +5,16 @@ from calmix import InputError
 from calmix.data import load, make_clusters
 
 
-def test_each_cluster_has_its_centre_and_radius():
-    made = make_clusters(50_000)
-    assert len(set(made.radii.tolist())) == 5
+def test_mean_and_deviation_of_each_cluster():
+    clusters = make_clusters(50_000)
+    assert len(set(clusters.radii.tolist())) == 5
     for k in range(5):
-        points = made.points[made.labels == k]
-        assert torch.allclose(points.mean(0), made.centres[k], atol=5 * made.radii[k].item() / 100)
-        assert torch.allclose(points.std(0), made.radii[k].expand(2), rtol=0.04)
+        points = clusters.points[clusters.labels == k]
+        assert torch.allclose(points.mean(0), clusters.centres[k], atol=5 * clusters.radii[k].item() / 100)
+        assert torch.allclose(points.std(0), clusters.radii[k].expand(2), rtol=0.04)
 
 
-def test_centres_surround_the_origin_and_stand_apart():
+def test_centres_are_on_a_circle():
     centres = make_clusters(5).centres
     assert torch.allclose(centres.norm(dim=1), torch.tensor(3.0))
     assert torch.allclose(centres.sum(0), torch.zeros(2), atol=1e-5)
@@ -22,7 +22,7 @@ def test_centres_surround_the_origin_and_stand_apart():
     assert torch.pdist(centres).min() > 3.5
 
 
-def test_the_seed_decides_and_test_points_are_new():
+def test_seeds_of_training_and_test_points_differ():
     assert torch.equal(make_clusters(10, seed=4).points, make_clusters(10, seed=4).points)
     clusters = load("clusters")
     assert not torch.isin(clusters.test.inputs, clusters.train.inputs).all(dim=1).any()
@@ -31,6 +31,6 @@ def test_the_seed_decides_and_test_points_are_new():
 
 
 @pytest.mark.parametrize("size", [0, 7])
-def test_a_size_that_five_clusters_cannot_share_is_refused(size):
-    with pytest.raises(InputError, match=f"size: {size}"):
+def test_size_not_divisible_by_five_raises(size):
+    with pytest.raises(InputError, match=f"positive multiple of the 5 clusters, got {size}"):
         make_clusters(size)

@@ -3,8 +3,7 @@ import pytest
 import torch
 
 from calmix import InputError, corrupt, data
-from calmix.data.corrupted import write_corrupted
-from calmix.data.corrupted_examples import Corrupted, read_corrupted
+from calmix.data.corrupted import Corrupted, read_corrupted, write_corrupted
 
 
 @pytest.fixture
@@ -18,25 +17,25 @@ def images_of(examples, batch_size):
     return torch.cat([batch.inputs for batch in batches])
 
 
-def test_corrupting_while_reading_equals_corrupting_the_whole(part):
+def test_batches_equal_the_corrupted_whole(part):
     whole = corrupt(part.inputs, "gaussian_noise", 3, seed=5).permute(0, 3, 1, 2) / 255
     corrupted = Corrupted(part, "gaussian_noise", 3, seed=5)
     for batch_size in (7, 64, 70):
         torch.testing.assert_close(images_of(corrupted, batch_size), whole, rtol=0, atol=1e-7)
 
 
-def test_only_in_order(part):
+def test_unordered_batches_raise(part):
     with pytest.raises(InputError, match="in order"):
         list(Corrupted(part, "contrast", 1).read([torch.tensor([3, 1])]))
 
 
-def test_vectors_have_no_corruptions():
+def test_corruption_of_vectors_raises():
     clusters = data.load("clusters").test
-    with pytest.raises(InputError, match="for images"):
+    with pytest.raises(InputError, match="contrast needs images"):
         Corrupted(clusters, "contrast", 1)
 
 
-def test_a_folder_is_read_at_the_positions_asked_for(part, tmp_path):
+def test_read_corrupted_at_indices(part, tmp_path):
     write_corrupted(part.inputs, part.labels, tmp_path, names=["contrast"])
     index = torch.tensor([3, 20, 69])
     read = read_corrupted(tmp_path, "contrast", 4, index, part.labels[index])
@@ -44,9 +43,9 @@ def test_a_folder_is_read_at_the_positions_asked_for(part, tmp_path):
     np.testing.assert_array_equal(read.inputs, expected)
 
 
-def test_a_folder_of_other_labels_is_refused(part, tmp_path):
+def test_read_corrupted_with_other_labels_raises(part, tmp_path):
     write_corrupted(part.inputs, part.labels, tmp_path, names=["contrast"])
-    with pytest.raises(InputError, match="image 5 has the label 5, in the test set it is 0"):
+    with pytest.raises(InputError, match="image 5 has the label 5, but 0 in the test set"):
         read_corrupted(tmp_path, "contrast", 1, torch.tensor([4, 5]), torch.tensor([4, 0]))
     with pytest.raises(InputError, match="70 images"):
         read_corrupted(tmp_path, "contrast", 1, torch.tensor([70]), torch.tensor([0]))

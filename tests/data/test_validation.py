@@ -14,7 +14,7 @@ def test_largest_remainder_by_hand():
     assert labels[validation].bincount().tolist() == [5, 3, 2]
 
 
-def test_cifar_gives_250_of_each_class():
+def test_split_of_cifar_has_250_of_each_class():
     labels = torch.arange(50_000) % 10
     train, validation = split(labels, 2_500, seed=3)
     assert labels[validation].bincount().tolist() == [250] * 10
@@ -22,7 +22,7 @@ def test_cifar_gives_250_of_each_class():
 
 
 @given(st.lists(st.integers(-2, 5), min_size=1, max_size=60), st.floats(0, 1), st.integers(0, 3))
-def test_each_position_once_sorted_and_each_class_within_one_of_its_share(values, fraction, seed):
+def test_split_is_sorted_disjoint_and_in_proportion(values, fraction, seed):
     labels = torch.tensor(values)
     size = round(fraction * len(values))
     train, validation = split(labels, size, seed=seed)
@@ -34,7 +34,7 @@ def test_each_position_once_sorted_and_each_class_within_one_of_its_share(values
         assert abs(int((labels[validation] == label).sum()) - size * values.count(label) / len(values)) < 1
 
 
-def test_the_seed_chooses_and_nothing_else_does():
+def test_split_depends_only_on_the_seed():
     labels = torch.arange(1_000) % 10
     torch.manual_seed(1)
     first = split(labels, 100)[1]
@@ -43,18 +43,18 @@ def test_the_seed_chooses_and_nothing_else_does():
     assert not torch.equal(first, split(labels, 100, seed=1)[1])
 
 
-def test_examples_are_chosen_evenly_within_a_class():
+def test_examples_of_a_class_are_equally_likely():
     labels = torch.zeros(10, dtype=torch.int64)
     times = torch.stack([split(labels, 5, seed=s)[1].bincount(minlength=10) for s in range(400)]).sum(0)
     assert (times - 200).abs().max() < 50  # five standard deviations
 
 
 @pytest.mark.parametrize("size", [-1, 5])
-def test_a_size_out_of_range_is_refused(size):
-    with pytest.raises(InputError, match=f"size: {size} validation examples of 4"):
+def test_size_out_of_range_raises(size):
+    with pytest.raises(InputError, match=f"size must be in 0..4, the number of examples, got {size}"):
         split(torch.zeros(4, dtype=torch.int64), size)
 
 
-def test_labels_of_another_shape_are_refused():
-    with pytest.raises(InputError, match=r"labels: shape \(4, 2\)"):
+def test_labels_of_another_shape_raise():
+    with pytest.raises(InputError, match=r"labels must have shape \(N,\), got \(4, 2\)"):
         split(torch.zeros(4, 2, dtype=torch.int64), 1)

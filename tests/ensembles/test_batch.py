@@ -11,7 +11,6 @@ from torch import nn
 
 from calmix.ensembles import BatchEnsemble
 from calmix.ensembles.layers import RankOne
-from calmix.ensembles.members import TURN
 from calmix.ensembles.norm import MemberNorm
 from calmix.errors import InputError
 from calmix.models import mlp, resnet50, small_resnet, wide_resnet
@@ -76,10 +75,8 @@ def test_members_taken_out_agree_with_the_ensemble(member_norm):
     _, model = zoo(member_norm=member_norm)
     model.eval()
     x = image(3, 40)
-    folded, apart = model(x, per_member=True), torch.no_grad()(model)(x, per_member=True)
-    torch.testing.assert_close(folded.detach(), apart, rtol=0, atol=1e-10)
-    assert TURN.member is None
-    assert not TURN.layers
+    folded, unrolled = model(x, per_member=True), torch.no_grad()(model)(x, per_member=True)
+    torch.testing.assert_close(folded.detach(), unrolled, rtol=0, atol=1e-10)
     for k in range(3):
         alone = model.member(k)
         assert isinstance(alone, Zoo)
@@ -352,7 +349,7 @@ def test_compiles():
         torch.testing.assert_close(p.grad, q.grad, rtol=0, atol=1e-8)
 
 
-def test_a_compiled_part_inside_knows_whose_turn_it_is():
+def test_a_compiled_part_inside():
     model = compilable().eval()
     want = model(image(40)).detach()
     model.network = torch.compile(model.network, backend="eager")
@@ -360,29 +357,103 @@ def test_a_compiled_part_inside_knows_whose_turn_it_is():
     torch.testing.assert_close(torch.no_grad()(model)(image(40)), want, rtol=0, atol=1e-10)
 
 
-def test_members_pass_alone_where_that_is_the_same_and_cheaper():
-    net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
-    model = BatchEnsemble(net, members=3)
-    seen = []
-    model.network[0].register_forward_hook(lambda module, args, out: seen.append(len(args[0])))
-    x = torch.rand(32, 2)
+class RecordRows(nn.Module):
+    """Keeps the number of rows of every call."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = []
+
+    def forward(self, x):
+        self.rows.append(len(x))
+        return x
+
+
+def test_members_are_unrolled_where_that_is_the_same_and_faster():
+    model = BatchEnsemble(nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), RecordRows()), members=3)
+    x, record = torch.rand(32, 2), model.network[2]
     model.eval()(x)
     with torch.no_grad():
         model(x)
         model(x[:31])
         model.train()(x)
-    assert seen == [96, 32, 32, 32, 93, 96]
+        model.eval()
+        handle = model.network[0].register_forward_hook(lambda module, args, out: None)
+        model(x)
+        handle.remove()
+        model.network.compile(backend="eager")
+        model(x)
+    assert record.rows == [96, 32, 32, 32, 93, 96, 96, 96]
 
 
-def test_a_failed_pass_leaves_no_turn_behind():
-    model = BatchEnsemble(nn.Sequential(nn.Linear(2, 3), nn.Linear(4, 3))).eval()
-    with pytest.raises(InputError, match="a Linear for 4 channels got 3"), torch.no_grad():
-        model(torch.rand(40, 2))
-    assert TURN.member is None
-    assert not TURN.layers
+@pytest.mark.parametrize("kind", ["list", "bound method", "closure"])
+def test_a_network_that_refers_to_its_parts_in_other_ways_is_folded(kind):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+            self.stages = [self.blocks]
+            self.call = self.run
+
+        def run(self, x):
+            return self.blocks(x)
+
+        def forward(self, x):
+            return self.stages[0](x) if kind == "list" else self.call(x)
+
+    net = Net()
+    if kind == "list":
+        del net.call
+    else:
+        del net.stages
+    model, x = BatchEnsemble(net, members=2).eval(), torch.rand(40, 3)
+    if kind == "closure":
+        network = model.network
+        network.call = lambda x: network.blocks(x)
+    torch.testing.assert_close(torch.no_grad()(model)(x), model(x).detach())
 
 
-def test_threads_do_not_take_each_others_turn():
+def test_unrolled_members_follow_the_parameters():
+    _, model = zoo(member_norm=True)
+    model.eval()
+    x = image(40)
+    changes = (
+        lambda: [p.data.mul_(1.1) for p in model.parameters()],
+        lambda: model.network.stem[1].norms[0].running_mean.add_(1),
+        lambda: model.load_state_dict({k: v + 0.1 for k, v in model.state_dict().items()}, assign=True),
+    )
+    for change in changes:
+        before = torch.no_grad()(model)(x)
+        change()
+        unrolled = torch.no_grad()(model)(x)
+        assert not torch.equal(unrolled, before)
+        torch.testing.assert_close(unrolled, model(x).detach(), rtol=0, atol=1e-10)
+
+
+def test_evaluation_leaves_no_trace_in_the_model():
+    _, model = zoo(member_norm=True)
+    keys, modules = list(model.state_dict()), list(model.modules())
+    with torch.inference_mode():
+        model.eval()(image(40))
+    assert list(model.state_dict()) == keys
+    assert list(model.modules()) == modules
+    model.train()(image(3, 4), per_member=True).square().mean().backward()
+    assert all(p.grad is not None for p in model.parameters())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_unrolled(dtype):
+    torch.manual_seed(0)
+    model = BatchEnsemble(small_resnet(width=4), members=2).eval()
+    x = torch.rand(40, 3, 8, 8)
+    want = model(x).detach()
+    with torch.no_grad():
+        got = model.to(dtype)(x.to(dtype))
+    assert got.dtype == dtype
+    torch.testing.assert_close(got.float(), want, rtol=0.05, atol=0.05 * want.abs().max().item())
+
+
+def test_threads_do_not_disturb_each_other():
     _, model = zoo()
     model.eval()
     inputs = [image(40) * (i + 1) for i in range(4)]
@@ -411,7 +482,7 @@ class ChangesItsInput(nn.Module):
         return self.fc(x.sub_(0.5).div_(0.25))
 
 
-@pytest.mark.parametrize("rows", [8, 40], ids=["folded", "one by one"])
+@pytest.mark.parametrize("rows", [8, 40], ids=["folded", "unrolled"])
 def test_members_do_not_see_what_others_did_to_the_input(rows):
     model = BatchEnsemble(ChangesItsInput(), members=3, init_std=0, example=torch.rand(4, 3)).eval()
     for mode in (torch.no_grad, torch.inference_mode):
@@ -424,7 +495,7 @@ def test_members_do_not_see_what_others_did_to_the_input(rows):
         assert torch.equal(x, kept)
 
 
-def test_an_ensemble_inside_the_member_of_another_has_its_own_turns():
+def test_an_ensemble_inside_the_member_of_another():
     class Student(nn.Module):
         def __init__(self, teacher):
             super().__init__()
@@ -440,14 +511,14 @@ def test_an_ensemble_inside_the_member_of_another_has_its_own_turns():
             torch.testing.assert_close(model(x[:rows]), torch.enable_grad()(model)(x[:rows]))
 
 
-def test_in_training_members_never_pass_alone():
-    model = BatchEnsemble(nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.5)), members=3)
-    seen = []
-    model.network[1].register_forward_hook(lambda module, args, out: seen.append(len(args[0])))
+def test_parts_in_training_mode_are_never_unrolled():
+    model = BatchEnsemble(nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.5), RecordRows()), members=3)
     with torch.no_grad():
+        model.eval()
+        model.network[1].train()
         model(torch.rand(32, 2))
         model.eval()(torch.rand(32, 2))
-    assert seen == [96, 32, 32, 32]
+    assert model.network[2].rows == [96, 32, 32, 32]
 
 
 def test_a_layer_behind_a_closure_is_found_by_the_example():

@@ -9,7 +9,6 @@ from torch.func import functional_call
 
 from calmix.ensembles import layers
 from calmix.ensembles.layers import RankOne, forming_pays
-from calmix.ensembles.members import TURN
 from calmix.errors import InputError
 
 MEMBERS, ROWS = 3, 2
@@ -161,16 +160,13 @@ def test_a_member_taken_out_is_the_plain_layer_with_explicit_weights(name):
 
 @pytest.mark.parametrize("together", [0, 2**16], ids=["one at a time", "together"])
 @pytest.mark.parametrize("name", CASES)
-def test_a_member_whose_turn_it_is_sees_rows_of_its_own(name, together, monkeypatch):
-    monkeypatch.setattr(layers, "FORMED_TOGETHER", together)
+def test_unrolled_layers_are_those_of_the_members(name, together, monkeypatch):
+    monkeypatch.setattr(layers, "FORM_TOGETHER", together)
     layer, x = made(name)
     want = reference(layer, x).detach()
     with torch.no_grad():
-        for k in range(MEMBERS):
-            rows = slice(k * ROWS, (k + 1) * ROWS)
-            monkeypatch.setattr(TURN, "member", k)
-            torch.testing.assert_close(layer(x[rows]), want[rows], rtol=0, atol=1e-10)
-    TURN.layers.clear()
+        got = [plain(rows) for plain, rows in zip(layer.unroll(), x.split(ROWS), strict=True)]
+    torch.testing.assert_close(torch.cat(got), want, rtol=0, atol=1e-10)
 
 
 def test_output_size_reaches_a_transposed_convolution():

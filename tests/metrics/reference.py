@@ -1,4 +1,4 @@
-"""The definitions once more, as loops over Python numbers: slow, and sharing nothing with the package."""
+"""Independent reference of every metric: loops over Python numbers, no code shared with the package."""
 
 import math
 
@@ -37,38 +37,38 @@ def mass_uppers(values, num_bins):
     ]
 
 
-def binned(values, trues, place):
-    """[(values, trues)] of each bin that holds something."""
+def binned(values, trues, bin_of):
+    """{bin: [(value, true)]}, without empty bins."""
     bins = {}
     for p, true in zip(values, trues, strict=True):
-        bins.setdefault(place(p), []).append((p, true))
+        bins.setdefault(bin_of(p), []).append((p, true))
     return bins
 
 
-def error(values, trues, place):
-    found = 0.0
-    for members in binned(values, trues, place).values():
+def error(values, trues, bin_of):
+    total = 0.0
+    for members in binned(values, trues, bin_of).values():
         confidence = math.fsum(p for p, _ in members) / len(members)
         accuracy = sum(true for _, true in members) / len(members)
-        found += len(members) / len(values) * abs(accuracy - confidence)
-    return found
+        total += len(members) / len(values) * abs(accuracy - confidence)
+    return total
 
 
-def squared_error(values, trues, place):
-    found = 0.0
-    for members in binned(values, trues, place).values():
+def squared_error(values, trues, bin_of):
+    total = 0.0
+    for members in binned(values, trues, bin_of).values():
         n_b = len(members)
         if n_b == 1:
             continue
         confidence = math.fsum(p for p, _ in members) / n_b
         accuracy = sum(true for _, true in members) / n_b
-        found += n_b / len(values) * ((confidence - accuracy) ** 2 - accuracy * (1 - accuracy) / (n_b - 1))
-    return found
+        total += n_b / len(values) * ((confidence - accuracy) ** 2 - accuracy * (1 - accuracy) / (n_b - 1))
+    return total
 
 
 def top_values(probs, labels):
-    found = [top(row) for row in probs]
-    return [p for _, p in found], [k == y for (k, _), y in zip(found, labels, strict=True)]
+    tops = [top(row) for row in probs]
+    return [p for _, p in tops], [k == y for (k, _), y in zip(tops, labels, strict=True)]
 
 
 def class_values(probs, labels, k):
@@ -105,14 +105,14 @@ def sce(probs, labels, num_bins=15):
 
 def tace(probs, labels, num_bins=15, threshold=0.01):
     probs, labels = as_lists(probs, labels)
-    found = 0.0
+    total = 0.0
     for k in range(len(probs[0])):
         pairs = zip(*class_values(probs, labels, k), strict=True)
         kept = [(p, true) for p, true in pairs if p > threshold]
         if kept:
             values, trues = zip(*kept, strict=True)
-            found += error(values, trues, by_mass(values, num_bins))
-    return found / len(probs[0])
+            total += error(values, trues, by_mass(values, num_bins))
+    return total / len(probs[0])
 
 
 def dce(probs, labels, num_bins=15, classwise=False, squared=False):
@@ -180,7 +180,7 @@ def skce(probs, labels, estimator="unbiased", bandwidth=None):
 
 
 def reliability(probs, labels, num_bins=15):
-    """[(count, accuracy, confidence)] of each bin, nan where it is empty."""
+    """(count, accuracy, confidence) of each bin; nan for an empty bin."""
     bins = binned(*top_values(*as_lists(probs, labels)), by_width(num_bins))
     rows = []
     for m in range(num_bins):
@@ -196,11 +196,11 @@ def class_gap(probs, labels, group=None, num_groups=None):
     probs, labels = as_lists(probs, labels)
     group = labels if group is None else [int(g) for g in group]
     values, trues = top_values(probs, labels)
-    found = []
+    gaps = []
     for k in range(num_groups or len(probs[0])):
-        mine = [true - p for p, true, g in zip(values, trues, group, strict=True) if g == k]
-        found.append(math.fsum(mine) / len(mine) if mine else math.nan)
-    return found
+        terms = [true - p for p, true, g in zip(values, trues, group, strict=True) if g == k]
+        gaps.append(math.fsum(terms) / len(terms) if terms else math.nan)
+    return gaps
 
 
 def diversity(probs):

@@ -1,11 +1,20 @@
-"""Predictions to try the metrics on: ties, exact 0 and 1, values on edges of bins, and ordinary rows."""
+"""All scalar metrics, and predictions to test them: ties, exact 0 and 1, values on edges of bins, random."""
+
+import functools
 
 import numpy as np
 import torch
 from hypothesis import strategies as st
 
+from calmix import metrics
 
-def ordinary(draw, classes):
+METRICS = [
+    *metrics.SCALARS.values(),
+    *(functools.partial(metric, classwise=True) for metric in (metrics.ace, metrics.dce)),
+]
+
+
+def softmax_of_noise(draw, classes):
     logits = 3 * draw.standard_normal(classes)
     p = np.exp(logits - logits.max())
     return p / p.sum()
@@ -15,12 +24,12 @@ def certain(draw, classes):
     return np.eye(classes)[draw.integers(classes)]
 
 
-def even(draw, classes):
+def uniform(draw, classes):
     return np.full(classes, 1 / classes)
 
 
-def on_an_edge(draw, classes):
-    """m/15 and the rest, in two classes: m/15 is the largest, or a lesser probability."""
+def on_edge(draw, classes):
+    """m/15 and 1 - m/15 in two classes, in either order."""
     p = np.zeros(classes)
     first, second = draw.permutation(classes)[:2]
     p[first] = draw.integers(16) / 15
@@ -35,14 +44,14 @@ def tied(draw, classes):
     return p / p.sum()
 
 
-KINDS = [ordinary, certain, even, on_an_edge, tied]
+KINDS = [softmax_of_noise, certain, uniform, on_edge, tied]
 
 
 @st.composite
-def predictions(draw, most=30):
+def predictions(draw, max_size=30):
     """(probs, labels) as tensors; probs float32 or float64."""
     classes = draw(st.sampled_from([2, 3, 4, 10]))
-    kinds = draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=most))
+    kinds = draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=max_size))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     probs = np.stack([kind(random, classes) for kind in kinds])
     repeated = random.integers(len(probs), size=len(probs)) if draw(st.booleans()) else slice(None)

@@ -1,4 +1,4 @@
-"""Bad input is refused by every metric, with the place and the value in the message."""
+"""Every metric rejects bad input with the argument, the index and the value in the message."""
 
 import functools
 
@@ -8,12 +8,15 @@ import torch
 
 from calmix import metrics
 from calmix.errors import InputError
+from tests.metrics.samples import METRICS
 
-METRICS = [
-    *(metrics.accuracy, metrics.gap, metrics.nll, metrics.brier, metrics.ece, metrics.ace, metrics.sce),
-    *(metrics.tace, metrics.dce, metrics.skce, metrics.reliability, metrics.class_gap),
-    functools.partial(metrics.ace, classwise=True),
-    functools.partial(metrics.dce, classwise=True),
+CALLS = [
+    *METRICS,
+    metrics.reliability,
+    *(metrics.smooth_ece, metrics.brier_parts, metrics.refinement, metrics.selective),
+    functools.partial(metrics.null, metrics.ece),
+    functools.partial(metrics.null, metrics.nll),
+    metrics.class_gap,
     functools.partial(metrics.skce, estimator="linear"),
     functools.partial(metrics.bootstrap, metrics.ece),
     functools.partial(metrics.bootstrap, metrics.skce),
@@ -21,26 +24,30 @@ METRICS = [
 ]
 
 
-def changed(array, place, value):
+def changed(array, index, value):
     array = array.clone()
-    array[place] = value
+    array[index] = value
     return array
 
 
 GOOD = torch.full((5, 3), 1 / 3), torch.tensor([0, 1, 2, 1, 0])
 INF, NAN = float("inf"), float("nan")
 BAD = {
-    "rank of probs": (GOOD[0][0], GOOD[1], r"probs must have the axes \(examples, classes\), .*\(3,\)"),
+    "rank of probs": (
+        GOOD[0][None],
+        GOOD[1],
+        r"probs must have the axes \(examples, classes\), .*1, 5, 3",
+    ),
     "rank of labels": (GOOD[0], torch.eye(5).long(), r"labels must have the axes \(examples\), .*\(5, 5\)"),
     "lengths": (GOOD[0], GOOD[1][:4], "labels has 4 entries for 5 rows of probs"),
     "no example": (GOOD[0][:0], GOOD[1][:0], r"probs of shape \(0, 3\) has no examples"),
     "no class": (GOOD[0][:, :0], GOOD[1], r"probs of shape \(5, 0\) has no classes"),
     "label too large": (GOOD[0], changed(GOOD[1], 3, 3), r"labels\[3\] is 3: it must be in 0\.\.2"),
     "label negative": (GOOD[0], changed(GOOD[1], 2, -1), r"labels\[2\] is -1: it must be in 0\.\.2"),
-    "labels not whole": (GOOD[0], GOOD[1].float(), "labels must hold integers, not torch.float32"),
-    "labels true or false": (GOOD[0], GOOD[1] > 0, "labels must hold integers, not torch.bool"),
-    "probs whole": (GOOD[1][:, None].repeat(1, 3), GOOD[1], "probs must hold floating-point numbers, not"),
-    "nan": (changed(GOOD[0], (4, 1), NAN), GOOD[1], r"probs\[4, 1\] is nan"),
+    "float labels": (GOOD[0], GOOD[1].float(), "labels must hold integers, not torch.float32"),
+    "bool labels": (GOOD[0], GOOD[1] > 0, "labels must hold integers, not torch.bool"),
+    "integer probs": (GOOD[1][:, None].repeat(1, 3), GOOD[1], "probs must hold floating-point numbers, not"),
+    "nan": (changed(GOOD[0], (4, 1), NAN), GOOD[1], r"probs\[4, 1\] is nan, .* fix or drop row 4"),
     "inf": (changed(GOOD[0], (1, 0), INF), GOOD[1], r"probs\[1, 0\] is inf"),
     "two infs": (changed(GOOD[0], 1, torch.tensor([INF, -INF, 1])), GOOD[1], r"probs\[1, 0\] is inf"),
     "negative": (changed(GOOD[0], 2, torch.tensor([1.25, -0.25, 0])), GOOD[1], r"probs\[2, 1\] is -0\.25"),
@@ -50,15 +57,15 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize(("probs", "labels", "message"), BAD.values(), ids=BAD.keys())
-def test_bad_input_is_refused(metric, probs, labels, message):
+def test_bad_input_raises(call, probs, labels, message):
     with pytest.raises(InputError, match=message):
-        metric(probs, labels)
+        call(probs, labels)
 
 
 @pytest.mark.parametrize("name", [name for name in BAD if name != "a list"])
-def test_numpy_and_float64_are_refused_alike(name):
+def test_bad_numpy_and_float64_input_raises(name):
     probs, labels, message = BAD[name]
     message = message.replace("torch.", "")
     with pytest.raises(InputError, match=message):
@@ -68,7 +75,7 @@ def test_numpy_and_float64_are_refused_alike(name):
             metrics.ece(probs.double(), labels)
 
 
-def test_the_place_is_named_in_later_blocks_too():
+def test_index_in_message_counts_from_the_first_block():
     probs, labels = torch.full((100_000, 3), 1 / 3), torch.zeros(100_000, dtype=torch.long)
     with pytest.raises(InputError, match=r"probs\[99990, 2\] is nan"):
         metrics.ece(changed(probs, (99_990, 2), NAN), labels)
@@ -76,7 +83,7 @@ def test_the_place_is_named_in_later_blocks_too():
         metrics.ece(probs, changed(labels, 99_990, 5))
 
 
-def test_what_rounding_leaves_is_accepted():
+def test_rows_that_sum_to_one_within_rounding_are_accepted():
     labels = torch.tensor([0])
     for row in ([1.0009, 0.0], [0.9991, 0.0], [1.0, -0.0]):
         assert metrics.accuracy(torch.tensor([row]), labels) == 1
@@ -87,11 +94,11 @@ def test_what_rounding_leaves_is_accepted():
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, None])
-def test_a_number_of_bins(value):
+def test_bad_num_bins_raises(value):
     for call in (metrics.ece, metrics.ace, metrics.dce, metrics.reliability):
         with pytest.raises(InputError, match="num_bins is"):
             call(*GOOD, num_bins=value)
 
 
-def test_numpy_integers_are_whole_numbers():
+def test_num_bins_may_be_a_numpy_integer():
     assert metrics.ece(*GOOD, num_bins=np.int64(15)) == metrics.ece(*GOOD)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torchmetrics.functional.classification import multiclass_calibration_error
 
@@ -14,25 +14,22 @@ from tests.metrics.samples import calibrated, predictions
 BINS = st.sampled_from([1, 2, 10, 15, 49])
 
 
-@settings(deadline=None)
 @given(predictions(), BINS)
-def test_bins_of_equal_width_follow_the_definition(sample, num_bins):
+def test_equal_width_bins_equal_reference(sample, num_bins):
     assert ece(*sample, num_bins=num_bins) == pytest.approx(reference.ece(*sample, num_bins), abs=1e-12)
     assert sce(*sample, num_bins=num_bins) == pytest.approx(reference.sce(*sample, num_bins), abs=1e-12)
 
 
-@settings(deadline=None)
 @given(predictions(), BINS, st.booleans())
-def test_bins_of_equal_mass_follow_the_definition(sample, num_bins, classwise):
-    found = ace(*sample, num_bins=num_bins, classwise=classwise)
-    assert found == pytest.approx(reference.ace(*sample, num_bins, classwise), abs=1e-12)
+def test_equal_mass_bins_equal_reference(sample, num_bins, classwise):
+    value = ace(*sample, num_bins=num_bins, classwise=classwise)
+    assert value == pytest.approx(reference.ace(*sample, num_bins, classwise), abs=1e-12)
 
 
-@settings(deadline=None)
 @given(predictions(), BINS, st.sampled_from([0.0, 0.01, 1 / 15, 0.25, 0.99]))
-def test_tace_follows_the_definition(sample, num_bins, threshold):
-    found = tace(*sample, num_bins=num_bins, threshold=threshold)
-    assert found == pytest.approx(reference.tace(*sample, num_bins, threshold), abs=1e-12)
+def test_tace_equals_reference(sample, num_bins, threshold):
+    value = tace(*sample, num_bins=num_bins, threshold=threshold)
+    assert value == pytest.approx(reference.tace(*sample, num_bins, threshold), abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["ece", "ace", "sce", "tace"])
@@ -45,7 +42,7 @@ def test_extreme_shapes(name, n, classes):
         )
 
 
-def test_by_hand():
+def test_value_by_hand():
     # Two bins of confidence: {0.6, 0.6, 0.6} with accuracy 1/3 and {0.9} with accuracy 1.
     probs = torch.tensor([[0.6, 0.4], [0.6, 0.4], [0.4, 0.6], [0.1, 0.9]], dtype=torch.float64)
     labels = torch.tensor([0, 1, 0, 1])
@@ -57,16 +54,16 @@ def test_by_hand():
     )
 
 
-def test_confidence_of_exactly_one_shares_the_last_bin():
-    # 100 rows at 1.0, half of them right, and 100 at 0.95, all right: in one bin the gaps cancel.
+def test_confidence_of_one_is_in_the_last_bin():
+    # 100 rows at 1.0, half of them correct, and 100 at 0.95, all correct: in one bin the gaps cancel.
     probs = torch.tensor([[1.0, 0.0]] * 100 + [[0.95, 0.05]] * 100, dtype=torch.float64)
     labels = torch.tensor([0, 1] * 50 + [0] * 100)
     assert ece(probs, labels) == pytest.approx(abs(0.975 - 0.75))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_every_edge_belongs_to_the_bin_below_it(dtype):
-    # Beside a partner just below the edge or just above, the two gaps cancel in one bin and add in two.
+def test_edge_belongs_to_the_bin_below(dtype):
+    # With a partner just below or above the edge, the two gaps cancel in one bin and add in two.
     for m in range(8, 15):
         edge = torch.tensor(m / 15, dtype=torch.float64)
         p = edge.to(dtype)
@@ -79,7 +76,7 @@ def test_every_edge_belongs_to_the_bin_below_it(dtype):
             assert ece(rows, torch.tensor([0, 1])) == pytest.approx(expected, abs=1e-12)
 
 
-def test_the_next_float64_above_an_edge_is_in_the_next_bin():
+def test_next_float64_above_an_edge_is_in_the_next_bin():
     for num_bins in (3, 7, 15, 49, 100):
         for m in range(num_bins // 2 + 1, num_bins):
             p = np.nextafter(m / num_bins, 1)
@@ -91,8 +88,7 @@ def test_the_next_float64_above_an_edge_is_in_the_next_bin():
 
 
 @given(predictions(), st.randoms())
-@settings(deadline=None)
-def test_the_order_of_the_examples_does_not_matter(sample, random):
+def test_order_of_examples_does_not_matter(sample, random):
     probs, labels = sample
     order = list(range(len(labels)))
     random.shuffle(order)
@@ -100,39 +96,38 @@ def test_the_order_of_the_examples_does_not_matter(sample, random):
         assert metric(probs[order], labels[order]) == pytest.approx(metric(probs, labels), abs=1e-12)
 
 
-def test_tace_is_not_ace():
+def test_tace_differs_from_ace():
     probs, labels = calibrated(2000, scale=4.0, temperature=0.5)
     assert abs(tace(probs, labels) - ace(probs, labels, classwise=True)) > 0.01
     assert tace(probs, labels, threshold=0.0) == pytest.approx(ace(probs, labels, classwise=True), abs=1e-12)
 
 
-def test_the_threshold_is_strict():
-    # Class 0 keeps 0.5, which came true, and 0.9, which did not: apart in two bins.
-    # Class 1 keeps 0.5, which did not, and three times 0.75, which did: both runs end with
-    # 0.75, so all share a bin.
+def test_threshold_is_strict():
+    # Class 0 keeps 0.5 (a hit) and 0.9 (a miss), in two bins.
+    # Class 1 keeps 0.5 (a miss) and three times 0.75 (hits): both runs end with 0.75, so all share a bin.
     probs = torch.tensor([[0.25, 0.75]] * 3 + [[0.5, 0.5], [0.9, 0.1]])
     labels = torch.tensor([1, 1, 1, 0, 1])
     first, second = (0.5 + 0.9) / 2, (3 - 2.75) / 4
-    found = tace(probs, labels, num_bins=2, threshold=0.25)
-    assert found == pytest.approx((first + second) / 2, abs=1e-7)
+    value = tace(probs, labels, num_bins=2, threshold=0.25)
+    assert value == pytest.approx((first + second) / 2, abs=1e-7)
 
 
-def test_the_threshold_is_a_float64():
+def test_threshold_is_compared_in_float64():
     # The float32 nearest to 0.1 is a little more than 0.1, and kept.
     probs = torch.tensor([[0.1, 0.9], [0.9, 0.1]])
     labels = torch.tensor([0, 1])
-    found = tace(probs, labels, num_bins=2, threshold=0.1)
-    assert found == pytest.approx(0.9, abs=1e-7)
+    value = tace(probs, labels, num_bins=2, threshold=0.1)
+    assert value == pytest.approx(0.9, abs=1e-7)
 
 
-def test_torchmetrics_agrees_where_no_confidence_is_on_an_edge():
+def test_equals_torchmetrics_off_the_edges():
     for classes in (2, 10):
         probs, labels = calibrated(5000, classes, scale=1.0, temperature=0.7)
         peer = multiclass_calibration_error(probs, labels, classes, n_bins=15)
         assert ece(probs, labels) == pytest.approx(float(peer), abs=1e-6)
 
 
-def test_options_out_of_range():
+def test_options_out_of_range_raise():
     probs, labels = calibrated(10)
     for metric in (ece, ace, sce, tace):
         with pytest.raises(InputError, match="num_bins is 0"):

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from sklearn.metrics import brier_score_loss, log_loss
 
 from calmix.metrics import accuracy, brier, gap, nll
@@ -10,16 +10,15 @@ from tests.metrics import reference
 from tests.metrics.samples import calibrated, predictions
 
 
-@settings(deadline=None)
 @given(predictions())
-def test_they_follow_their_definitions(sample):
+def test_equal_reference(sample):
     assert accuracy(*sample) == pytest.approx(reference.accuracy(*sample), abs=1e-12)
     assert gap(*sample) == pytest.approx(reference.gap(*sample), abs=1e-12)
     assert brier(*sample) == pytest.approx(reference.brier(*sample), abs=1e-12)
     assert nll(*sample) == pytest.approx(reference.nll(*sample), abs=1e-12)
 
 
-def test_the_first_of_equal_probabilities_is_predicted():
+def test_first_of_equal_probabilities_is_predicted():
     tied = torch.tensor([[0.5, 0.5], [0.5, 0.5]])
     assert accuracy(tied, torch.tensor([0, 0])) == 1
     assert accuracy(tied, torch.tensor([1, 1])) == 0
@@ -29,17 +28,17 @@ def test_the_first_of_equal_probabilities_is_predicted():
     assert accuracy(torch.tensor([[0.2, 0.2, 0.6]]), torch.tensor([2])) == 1
 
 
-def test_a_sure_mistake_costs_infinitely_much():
+def test_nll_of_a_label_with_probability_zero_is_infinite():
     probs, labels = torch.tensor([[1.0, 0.0], [0.5, 0.5]]), torch.tensor([1, 0])
     assert nll(probs, labels) == math.inf
     assert brier(probs, labels) == (2 + 0.5) / 2
 
 
-def test_scikit_learn_agrees():
+def test_equal_scikit_learn():
     probs, labels = calibrated(500, 7, temperature=0.6)
     assert nll(probs, labels) == pytest.approx(log_loss(labels, probs, labels=range(7)), rel=1e-12)
     binary, truth = calibrated(500, 2)
-    # Theirs is over one class of the two.
+    # Theirs sums over one of the two classes.
     assert brier(binary, truth) == pytest.approx(2 * brier_score_loss(truth, binary[:, 1]), rel=1e-12)
 
 

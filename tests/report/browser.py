@@ -95,15 +95,15 @@ class Browser:
             message["sessionId"] = self.session
         os.write(self.input, json.dumps(message).encode() + b"\0")
         while (answer := self._receive()).get("id") != self.sent:
-            self._hear(answer)
+            self._record(answer)
         assert "error" not in answer, answer
         return answer["result"]
 
     def wait_for(self, event):
-        while (heard := self._receive()).get("method") != event:
-            self._hear(heard)
+        while (message := self._receive()).get("method") != event:
+            self._record(message)
 
-    def _hear(self, event):
+    def _record(self, event):
         parameters = event.get("params", {})
         if event.get("method") == "Network.requestWillBeSent":
             self.requests.append(parameters["request"]["url"])

@@ -2,39 +2,39 @@
 
 Transforms (`crop_flip`, `random_resized_crop`, `AugMix`) take and give images (..., C, H, W). Mixers take
 images and labels and give a `Batch` of inputs, soft targets and row weights; they differ in how pairs are
-mixed (`Mixup`, `CutMix`, `RegMixup`, `MixupMP`) and in who is mixed (`CAMixup`, `ForgettingMixup`). Anything
-goes with anything:
+mixed (`Mixup`, `CutMix`, `RegMixup`, `MixupMP`) and in which examples are (`CAMixup`, `ForgettingMixup`, or
+`where=` a policy of the user's own). Any transform goes with any mixer:
 
     batch = mixer(transform(x), y, generator=g)
-    losses = cross_entropy(model(batch.inputs, per_member=True), batch.targets)     # (members, rows)
-    loss = (batch.weights * losses).sum(1) / y.shape[-1]                            # (members,)
+    loss = batch.loss(model(batch.inputs, per_member=True)).mean()
 """
 
 from calmix.augment.augmix import AugMix
+from calmix.augment.batch import Batch
 from calmix.augment.camixup import CAMixup
-from calmix.augment.crop_flip import crop_flip
-from calmix.augment.everyone import CutMix, Everyone, Mixup, MixupMP, RegMixup, Unmixed
+from calmix.augment.crop import crop_flip
 from calmix.augment.forgetting import ForgettingMixup
 from calmix.augment.labels import one_hot, smooth_labels
 from calmix.augment.losses import cross_entropy, jensen_shannon
-from calmix.augment.mixing import Batch, Plan
+from calmix.augment.mixer import Mixer
+from calmix.augment.mixing import Plan
+from calmix.augment.mixup import CutMix, Mixup, MixupMP, NoMixing, RegMixup
+from calmix.augment.policy import Policy
 from calmix.augment.resized_crop import random_resized_crop
-
-Mixer = Everyone | CAMixup | ForgettingMixup
 
 __all__ = [
     "AugMix",
     "Batch",
     "CAMixup",
     "CutMix",
-    "Everyone",
     "ForgettingMixup",
     "Mixer",
     "Mixup",
     "MixupMP",
+    "NoMixing",
     "Plan",
+    "Policy",
     "RegMixup",
-    "Unmixed",
     "crop_flip",
     "cross_entropy",
     "jensen_shannon",

@@ -42,8 +42,10 @@ def _log_gamma(alpha: float, shape: tuple[int, ...], generator: torch.Generator 
 
     log G(alpha) = log G(alpha + 1) + log(U) / alpha, with U uniform in (0, 1].
     """
-    gamma = torch._standard_gamma(torch.full(shape, alpha + 1, device=_device(generator)), generator)
-    return gamma.log_().add_((1 - uniform(*shape, generator=generator)).log_(), alpha=1 / alpha)
+    device = _device(generator)
+    gamma = torch._standard_gamma(torch.full(shape, alpha + 1.0, device=device), generator)
+    uniform = torch.rand(shape, generator=generator, device=device)
+    return gamma.log_().add_((1 - uniform).log_(), alpha=1 / alpha)
 
 
 def _device(generator: torch.Generator | None) -> torch.device:

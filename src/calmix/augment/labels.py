@@ -36,8 +36,26 @@ def smooth_labels(targets: Tensor, amount: float) -> Tensor:
     return (1 - amount) * targets + amount / (targets.shape[-1] - 1) * others
 
 
+def check_tensor(value: object, name: str) -> None:
+    """Refuse a list or a NumPy array, with the way to convert it."""
+    if not isinstance(value, Tensor):
+        raise InputError(f"{name} is a {type(value).__name__}; give a tensor: torch.as_tensor({name})")
+
+
+def check_shape(values: Tensor | None, labels: Tensor, name: str) -> None:
+    """Refuse groups or positions that are not one for each label; None passes."""
+    if values is None:
+        return
+    check_tensor(values, name)
+    if values.shape != labels.shape:
+        raise InputError(
+            f"{name} has shape {tuple(values.shape)}; give one for each label, {tuple(labels.shape)}"
+        )
+
+
 def check_range(values: Tensor, count: int, name: str, limit: str) -> None:
-    """Say which of the whole numbers `values` lies outside 0 ... count - 1, and what `count` is called."""
+    """Refuse `values` outside 0 ... count - 1, and name the first; `limit` is the name of `count`."""
+    check_tensor(values, name)
     if values.is_floating_point() or values.is_complex() or values.dtype == torch.bool:
         raise InputError(
             f"{name} are {values.dtype}; give whole numbers from 0 to {limit} - 1, e.g. torch.long"

@@ -2,9 +2,10 @@
 
 import math
 
+import torch
 from torch import Tensor
 
-from calmix.augment.labels import check_range
+from calmix.augment.labels import check_range, check_tensor
 from calmix.errors import InputError
 
 
@@ -13,10 +14,10 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
 
     logits (M, B, C); targets are probabilities (M or 1, B, C), or whole-number labels (B,) or (M, B).
 
-    >>> import torch
     >>> cross_entropy(torch.zeros(2, 3, 4), torch.tensor([0, 1, 2])).shape
     torch.Size([2, 3])
     """
+    check_tensor(targets, "targets")
     if logits.ndim != 3:
         raise InputError(f"logits have shape {tuple(logits.shape)}; give (members, examples, classes)")
     members, rows, classes = logits.shape
@@ -27,7 +28,8 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
                 f"targets have shape {tuple(targets.shape)}, logits {tuple(logits.shape)}; "
                 f"give targets ({members} or 1, {rows}, {classes}), or whole-number labels ({rows},)"
             )
-        return -(targets * log_probs).sum(-1)
+        # 0 * -inf is NaN, and a class without probability costs nothing where the target has none either.
+        return -(targets * log_probs.masked_fill(targets == 0, 0)).sum(-1)
     if targets.shape not in {(rows,), (members, rows)}:
         raise InputError(f"labels have shape {tuple(targets.shape)}; give ({rows},) or ({members}, {rows})")
     check_range(targets, classes, "targets", "the number of classes")
@@ -41,12 +43,12 @@ def jensen_shannon(logits: Tensor) -> Tensor:
     log(views). AugMix (Hendrycks et al., 2020) adds it to the loss with weight 12, over the clean and two
     augmented views.
 
-    >>> import torch
     >>> jensen_shannon(torch.tensor([[[[0.0, 500.0]]], [[[500.0, 0.0]]]]))
     tensor([[0.6931]])
     """
     if logits.ndim != 4:
         raise InputError(f"logits have shape {tuple(logits.shape)}; give (views, members, examples, classes)")
     log_probs = logits.log_softmax(-1)
+    log_probs = log_probs.clamp(min=torch.finfo(log_probs.dtype).min)  # -inf - -inf would be NaN
     log_mean = log_probs.logsumexp(0) - math.log(len(logits))
     return (log_probs.exp() * (log_probs - log_mean)).sum(-1).mean(0)

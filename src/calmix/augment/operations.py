@@ -105,8 +105,8 @@ def turn(images: Tensor, operation: Tensor, level: Tensor) -> Tensor:
     y = (2 * torch.arange(height, device=images.device) + 1) / height - 1
     pixels = torch.stack([x.repeat(height), y.repeat_interleave(width), torch.ones_like(x).repeat(height)])
     grid = (matrix.view(-1, 2, 3) @ pixels).view(count, 2, height, width)
-    found = F.grid_sample(
+    sampled = F.grid_sample(
         images.float(), grid.permute(0, 2, 3, 1), padding_mode="border", align_corners=False
     )
     inside = grid.abs_().amax(1, keepdim=True).lt_(1)  # as 0 and 1 in place: faster than as bool
-    return found.mul_(inside).add_(_ROUNDING)
+    return sampled.mul_(inside).add_(_ROUNDING)

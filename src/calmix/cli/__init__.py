@@ -1,4 +1,4 @@
-"""The command line: each command is a file with a record of its options and a `main` that does the work.
+"""Command line: each command is a file with a record of its options and a `main` that does the work.
 
 `main` turns bad input into one line on standard error and exit code 2, and Ctrl-C into exit code 130.
 """
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from calmix.errors import InputError, one_of
 from calmix.memory import keep_freed_memory
+from calmix.threads import use_one_thread
 from calmix.version import __version__
 
 # command: (what it does, for the overview). Each lives in calmix.cli.<command> as `main(arguments)`.
@@ -17,7 +18,7 @@ COMMANDS = {
     "demo": "train on embedded digits and see the pathology and its cure, in minutes",
     "train": "train one run from a recipe; resumes, or returns at once when finished",
     "evaluate": "predict with a run and compute every metric, clean and corrupted",
-    "audit": "judge predictions of any framework: who is mis-calibrated, how surely, what would help",
+    "audit": "judge the calibration of predictions from any framework, and say what would help",
     "calibrate": "fit a temperature on validation predictions and calibrate test predictions",
     "report": "one page with tables and figures of many runs",
     "reproduce": "train and show the paper's tables and figures, its numbers beside the measured ones",
@@ -29,14 +30,14 @@ COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        sys.exit(_dispatch(given))
+        sys.exit(_dispatch(words))
     except InputError as error:
         print(f"calmix: {error}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
-        # Whoever read our output has gone; Python would complain once more at exit.
+        # The reader of our output has gone; Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except KeyboardInterrupt:
@@ -45,24 +46,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         sys.exit(130)
     except OSError as error:
-        # A full disk, a folder that may not be written, a file that vanished: the user's to mend, not a
-        # defect.
+        # A full disk, a folder that may not be written, a file that vanished: no defect of calmix.
         where = f"{error.filename}: " if error.filename else ""
         print(f"calmix: {where}{error.strerror or error}", file=sys.stderr)
         sys.exit(2)
 
 
-def _dispatch(given: list[str]) -> int:
-    if not given or given[0] in ("-h", "--help"):
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help"):
         print(_overview())
-        return 0 if given else 2
-    if given[0] == "--version":
+        return 0 if words else 2
+    if words[0] == "--version":
         print(f"calmix {__version__}")
         return 0
-    one_of("command", given[0], COMMANDS)
+    one_of("command", words[0], COMMANDS)
     keep_freed_memory()
-    command = importlib.import_module(f"calmix.cli.{given[0]}")
-    status: int | None = command.main(given[1:])
+    use_one_thread()
+    command = importlib.import_module(f"calmix.cli.{words[0]}")
+    status: int | None = command.main(words[1:])
     return status or 0
 
 

@@ -10,13 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from calmix.audit import AuditReport, audit, parse_condition
-from calmix.audit.words import percent, show
+from calmix import files
+from calmix.auditing import AuditReport, audit, parse_condition
+from calmix.auditing.text import percent, show
 from calmix.errors import InputError
 from calmix.predictions import Predictions, join_members, load_predictions
-from calmix.progress import Display
+from calmix.progress import Display, ignore
 
-SHOWN = 10  # classes in the table, worst first
+CLASSES_SHOWN = 10  # worst first
 
 
 @dataclass(frozen=True)
@@ -49,26 +50,26 @@ class Audit:
 
 
 def main(arguments: list[str]) -> int:
-    chosen = tyro.cli(Audit, args=arguments, prog="calmix audit")
-    conditions = [parse_condition(text) for text in chosen.fail_if]
-    predictions = load_members(chosen.files, chosen.values)
-    names = read_names(chosen.class_names)
+    args = tyro.cli(Audit, args=arguments, prog="calmix audit")
+    conditions = [parse_condition(text) for text in args.fail_if]
+    predictions = load_members(args.files, args.values)
+    names = read_names(args.class_names)
     with Display() as display:
+        by: Literal["class", "group"] = "group" if args.group else "class"
+        reporter = ignore if args.json else display
         report = audit(
-            predictions,
-            class_names=names,
-            by="group" if chosen.group else "class",
-            resamples=chosen.resamples,
-            seed=chosen.seed,
-            listener=display,
+            predictions, class_names=names, by=by, resamples=args.resamples, seed=args.seed, reporter=reporter
         )
     numbers = report.numbers()
     failed = [condition for condition in conditions if condition.holds(numbers)]
-    if chosen.html:
-        from calmix.report.audit_page import write_audit_page
+    if args.html:
+        from calmix.report.gallery import audit_figures
+        from calmix.report.page import audit_page
 
-        write_audit_page(report, predictions, chosen.html, source=", ".join(map(str, chosen.files)))
-    if chosen.json:
+        page = audit_page(report, audit_figures(predictions), source=", ".join(map(str, args.files)))
+        with files.replacing(args.html) as file:
+            file.write(page.encode())
+    if args.json:
         print(report.to_json())
     else:
         print_report(report, Console())
@@ -108,19 +109,15 @@ def print_report(report: AuditReport, console: Console) -> None:
         for k, member in enumerate(report.members):
             table.add_row(str(k), percent(member.accuracy), percent(member.ece), *show("gap", member.gap))
         console.print(table)
-    _print_classes(report, console)
+    table = Table(report.by, "examples", "accuracy", "gap", "interval*", "direction")
+    for group in report.classes[:CLASSES_SHOWN]:
+        shown = (str(group.examples), percent(group.accuracy), *show("gap", group.gap), group.direction)
+        table.add_row(Text(group.name), *shown)
+    console.print(table)
+    rest = len(report.classes) - CLASSES_SHOWN
+    more = f", the worst of {len(report.classes)}" if rest > 0 else ", worst first"
+    console.print(Text(f"* all intervals hold at once with {100 * report.level:g} % (Bonferroni){more}"))
     for text in report.advice:
         console.print(Text(f"- {text}"))
     for text in report.notes:
         console.print(Text(f"Note: {text}", style="dim"))
-
-
-def _print_classes(report: AuditReport, console: Console) -> None:
-    table = Table(report.by, "examples", "accuracy", "gap", "interval*", "direction")
-    for group in report.classes[:SHOWN]:
-        shown = (str(group.examples), percent(group.accuracy), *show("gap", group.gap), group.direction)
-        table.add_row(Text(group.name), *shown)
-    console.print(table)
-    rest = len(report.classes) - SHOWN
-    more = f", the worst of {len(report.classes)}" if rest > 0 else ", worst first"
-    console.print(Text(f"* all intervals hold at once with {100 * report.level:g} % (Bonferroni){more}"))

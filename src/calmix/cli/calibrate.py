@@ -13,13 +13,13 @@ from rich.table import Table
 from torch import Tensor
 
 from calmix import metrics
-from calmix.audit.report import plain_json
 from calmix.calibrate import Order, fit_temperature
 from calmix.cli.audit import load_members
 from calmix.errors import InputError
 from calmix.predictions import pool, save_predictions
+from calmix.records import to_json
 
-JUDGED = {"accuracy": metrics.accuracy, "nll": metrics.nll, "ece": metrics.ece, "gap": metrics.gap}
+METRICS = {"accuracy": metrics.accuracy, "nll": metrics.nll, "ece": metrics.ece, "gap": metrics.gap}
 
 
 @dataclass(frozen=True)
@@ -46,34 +46,34 @@ class Calibrate:
 
 
 def main(arguments: list[str]) -> None:
-    chosen = tyro.cli(Calibrate, args=arguments, prog="calmix calibrate")
-    validation, test = (load_members(files, chosen.values) for files in (chosen.validation, chosen.test))
+    args = tyro.cli(Calibrate, args=arguments, prog="calmix calibrate")
+    validation, test = (load_members(files, args.values) for files in (args.validation, args.test))
     one, other = (f"{len(p.logits)} members and {p.logits.shape[2]} classes" for p in (validation, test))
     if one != other:
         raise InputError(f"--validation has {one}, --test {other}: give the same ensemble")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fitted = fit_temperature(validation.logits, validation.labels, order=chosen.order)
+        fitted = fit_temperature(validation.logits, validation.labels, order=args.order)
     for warning in caught:
         print(f"calmix: {warning.message}", file=sys.stderr)
     calibrated = torch.as_tensor(fitted.apply(test.logits.double()))
     logits = calibrated.log().to(test.logits.dtype)
-    save_predictions(chosen.out, logits[None], test.labels, ids=test.ids, groups=test.groups)
-    before, after = _judge(pool(test.logits.double()), test.labels), _judge(calibrated, test.labels)
+    save_predictions(args.out, logits[None], test.labels, ids=test.ids, groups=test.groups)
+    before, after = _metrics(pool(test.logits.double()), test.labels), _metrics(calibrated, test.labels)
     temperature = torch.as_tensor(fitted.temperature).tolist()
-    if chosen.json:
-        found = {"temperature": temperature, "order": fitted.order, "before": before, "after": after}
-        print(plain_json(found))
+    if args.json:
+        numbers = {"temperature": temperature, "order": fitted.order, "before": before, "after": after}
+        print(to_json(numbers))
         return
     table = Table("test", "before", "after")
-    for name in JUDGED:
+    for name in METRICS:
         shown = ("{:.4g}" if name == "nll" else "{:.2%}").format
         table.add_row(name, shown(before[name]), shown(after[name]))
     console = Console()
     console.print(f"temperature ({fitted.order}): {temperature}")
     console.print(table)
-    console.print(f"written: {chosen.out}", soft_wrap=True)
+    console.print(f"written: {args.out}", soft_wrap=True)
 
 
-def _judge(probs: Tensor, labels: Tensor) -> dict[str, float]:
-    return {name: metric(probs, labels) for name, metric in JUDGED.items()}
+def _metrics(probs: Tensor, labels: Tensor) -> dict[str, float]:
+    return {name: metric(probs, labels) for name, metric in METRICS.items()}

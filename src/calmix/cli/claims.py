@@ -1,52 +1,56 @@
 """`calmix claims`"""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 from rich.console import Console
-from rich.table import Table
 
 from calmix import data
 from calmix.errors import one_of
-from calmix.paper.claims import claims_table, main_dataset
-from calmix.paper.study import Study
-from calmix.run_folder import find_runs
+from calmix.progress import Display
+from calmix.records import to_json
+from calmix.runs.folder import find_runs
 
 
 @dataclass(frozen=True)
 class Claims:
-    """Judge the paper's 18 claims on evaluated runs: each holds, does not hold, is undecided, or was not run.
+    """Judge the paper's claims on evaluated runs, part by part: shown, consistent, undecided, contradicted,
+    or not run.
 
     Example: calmix claims --runs runs --dataset digits
 
-    Intervals are 95 %: the test images resampled, the same for both sides of a comparison; with several
-    seeds, the spread over them too. One seed leaves out what another training would change.
+    A part is a comparison of one ensemble on one data set. Intervals are 95 %: the test images, the same for
+    both sides of a comparison, and the spread over seeds, which the methods of a regime share.
     """
 
     runs: Path = Path("runs")
     """Folder of runs."""
     dataset: str | None = None
-    """Data set to judge them on; by default the one with the most runs."""
+    """Judge on this data set alone; by default on all that have runs."""
     json: bool = False
     """Print the claims as JSON, with every comparison."""
 
 
 def main(arguments: list[str]) -> None:
-    wish = tyro.cli(Claims, args=arguments, prog="calmix claims")
-    if wish.dataset is not None:
-        one_of("dataset", wish.dataset, data.NAMES)
-    runs = find_runs([wish.runs])
-    judged = claims_table(runs, wish.dataset)
-    if wish.json:
-        print(json.dumps([claim.record() for claim in judged], indent=2))
+    from calmix.paper.claims import claims_record, judge_claims
+    from calmix.paper.page import claim_lines
+    from calmix.paper.regime import main_regimes
+    from calmix.study.results import read_results
+
+    args = tyro.cli(Claims, args=arguments, prog="calmix claims")
+    if args.dataset is not None:
+        one_of("dataset", args.dataset, data.NAMES)
+    results = read_results(find_runs([args.runs], reporter=Display()))
+    judged = judge_claims(results, dataset=args.dataset)
+    if args.json:
+        print(to_json(claims_record(judged)))
         return
-    study = Study.of(runs, wish.dataset or main_dataset(runs))
     console = Console()
-    others = f"; {study.left_out} runs of other regimes are left out" if study.left_out else ""
-    console.print(f"{study.dataset}: {study.regime or 'no evaluated run'}{others}")
-    table = Table("", "claim", "verdict", "evidence")
+    for regime in main_regimes(results):
+        others = f"; {regime.left_out} runs of other regimes are left out" if regime.left_out else ""
+        console.print(f"{regime.dataset}: {regime.name or 'no evaluated run'}{others}", markup=False)
     for claim in judged:
-        table.add_row(str(claim.number), claim.claim, claim.verdict, "\n".join(claim.lines))
-    console.print(table)
+        console.print(f"\n{claim.id}. {claim.text}: {claim.line}", markup=False, style="bold")
+        for line in claim_lines(claim):
+            console.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)

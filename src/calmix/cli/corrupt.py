@@ -10,7 +10,7 @@ from calmix import data
 from calmix.corruptions import ALL_CORRUPTIONS, AUTHORS_CIFAR100, CORRUPTIONS, frost_source
 from calmix.data.corrupted import write_corrupted
 from calmix.errors import InputError, at_least
-from calmix.progress import Display, Step
+from calmix.progress import Display, Message, Progress
 
 
 @dataclass(frozen=True)
@@ -41,28 +41,27 @@ class Corrupt:
 
 
 def main(arguments: list[str]) -> None:
-    chosen = tyro.cli(Corrupt, args=arguments, prog="calmix corrupt")
-    at_least("jobs", chosen.jobs, 1)
-    if sum((bool(chosen.names), chosen.benchmark_only, chosen.authors_list)) > 1:
+    args = tyro.cli(Corrupt, args=arguments, prog="calmix corrupt")
+    at_least("jobs", args.jobs, 1)
+    if sum((bool(args.names), args.benchmark_only, args.authors_list)) > 1:
         raise InputError("choose one of --names, --benchmark-only and --authors-list")
-    test = data.load(chosen.dataset, chosen.data_root).test
+    test = data.load(args.dataset, args.data_root).test
     if not isinstance(test, data.Part) or test.inputs.ndim != 4:
         raise InputError(
-            f"--dataset {chosen.dataset}: only sets of images in memory are written; "
+            f"--dataset {args.dataset}: only sets of images in memory are written; "
             "`calmix evaluate --corruptions` corrupts an image folder on the fly"
         )
-    names = chosen.names or ALL_CORRUPTIONS
-    names = CORRUPTIONS if chosen.benchmark_only else AUTHORS_CIFAR100 if chosen.authors_list else names
+    names = args.names or ALL_CORRUPTIONS
+    names = CORRUPTIONS if args.benchmark_only else AUTHORS_CIFAR100 if args.authors_list else names
     with Display() as display:
         if "frost" in names:
-            display.note(f"frost: {frost_source()}")
+            display(Message(f"frost: {frost_source()}"))
+
+        def report(name: str, done: int, total: int) -> None:
+            display(Progress("corrupting", done, total, name))
+
+        images, labels = test.inputs, test.labels
         write_corrupted(
-            test.inputs,
-            test.labels,
-            chosen.out,
-            names=names,
-            seed=chosen.seed,
-            jobs=chosen.jobs,
-            progress=lambda name, done, total: display.step(Step("corrupting", done, total, name)),
+            images, labels, args.out, names=names, seed=args.seed, jobs=args.jobs, progress=report
         )
-    print(chosen.out)
+    print(args.out)

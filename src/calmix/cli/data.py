@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from calmix import data
-from calmix.progress import Display, Step
+from calmix.progress import Display, Progress
 
 
 @dataclass(frozen=True)
@@ -28,35 +28,41 @@ class Data:
 
 
 def main(arguments: list[str]) -> None:
-    chosen = tyro.cli(Data, args=arguments, prog="calmix data")
-    if chosen.download:
+    args = tyro.cli(Data, args=arguments, prog="calmix data")
+    if args.download:
         with Display() as display:
-            folder = data.download(
-                chosen.download,
-                chosen.data_root,
-                progress=lambda file, done, total: display.step(Step(str(file), done, total or done or 1)),
-            )
+
+            def report(file: str, done: int, total: int) -> None:
+                display(Progress(file, done, total or done or 1))
+
+            folder = data.download(args.download, args.data_root, progress=report)
         print(folder)
         return
-    entries = data.inventory(chosen.data_root)
-    if chosen.json:
+    entries = data.inventory(args.data_root)
+    if args.json:
         print(json.dumps([_plain(entry) for entry in entries], indent=2))
         return
     table = Table("data set", "state")
     for name in ("where", "size", "to do"):
         table.add_column(name, overflow="fold")
     for entry in entries:
-        where = str(entry.found) if entry.found else "\n".join(map(str, entry.looked)) or "built in"
+        where = str(entry.folder) if entry.folder else "\n".join(map(str, entry.searched)) or "built in"
         size = f"{entry.size / 1e6:,.0f} MB" if entry.size else ""
-        todo = "" if entry.state == "present" else "\n".join(filter(None, (entry.problem, entry.remedy)))
+        todo = "" if entry.state == "present" else "\n".join(filter(None, (entry.problem, _remedy(entry))))
         table.add_row(entry.name, entry.state, where, size, todo)
     Console().print(table)
 
 
 def _plain(entry: data.Entry) -> dict[str, object]:
-    found = str(entry.found) if entry.found else None
-    looked = [str(path) for path in entry.looked]
+    folder = str(entry.folder) if entry.folder else None
+    looked = [str(path) for path in entry.searched]
     return {
-        **{"name": entry.name, "state": entry.state, "found": found, "looked": looked},
-        **{"size": entry.size, "problem": entry.problem, "remedy": entry.remedy},
+        **{"name": entry.name, "state": entry.state, "found": folder, "looked": looked},
+        **{"size": entry.size, "problem": entry.problem, "remedy": _remedy(entry)},
     }
+
+
+def _remedy(entry: data.Entry) -> str:
+    """The command that gets the data set, in place of the function that the library names."""
+    downloadable = entry.remedy and entry.name != "folder"
+    return f"`calmix data --download {entry.name}` gets it" if downloadable else entry.remedy

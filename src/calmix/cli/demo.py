@@ -1,5 +1,6 @@
 """`calmix demo`"""
 
+import itertools
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,21 +9,18 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from calmix.audit import audit
-from calmix.errors import InputError
-from calmix.launch import Machine
-from calmix.paper.reproduce import Plan, carry_out
-from calmix.paper.tasks import Place
-from calmix.paper.workers import Workers
-from calmix.predictions import load_predictions
-from calmix.presets import preset
+from calmix.auditing import audit
+from calmix.errors import InputError, at_least
 from calmix.progress import Display
-from calmix.recipe import ENSEMBLES, Recipe
-from calmix.report.page import write_page
-from calmix.run_folder import Run
+from calmix.runs.folder import Run
+from calmix.runs.launch import Machine
+from calmix.runs.presets import preset
+from calmix.runs.recipe import ENSEMBLES
+from calmix.study.executors import ProcessExecutor
+from calmix.study.plan import run_plan
+from calmix.study.tasks import Context
 
 AUGMENTS = ("none", "mixup", "camixup")
-TITLES = {"single": "one network", "batch": "BatchEnsemble", "mc": "MC-dropout", "deep": "deep ensemble"}
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Demo:
 
     Example: calmix demo --out runs/demo
 
-    Whatever comes out is what is printed. Stopped and started again, it goes on where it was.
+    The table shows what came out, whatever it is. Stopped and started again, it resumes.
     """
 
     out: Path = Path("runs/demo")
@@ -39,60 +37,48 @@ class Demo:
     jobs: int = min(2, os.cpu_count() or 1)
     """Processes that train side by side."""
     seed: int = 0
-    """Of every random draw."""
+    """Seed of every random draw."""
     scale: str = "laptop"
     """laptop, or smoke for a look at the plumbing in seconds."""
 
 
 def main(arguments: list[str]) -> None:
-    chosen = tyro.cli(Demo, args=arguments, prog="calmix demo")
-    if chosen.jobs < 1:
-        raise InputError(f"--jobs must be at least 1, got {chosen.jobs}")
-    recipes = [
-        preset("digits", ensemble, augment, scale=chosen.scale, seed=chosen.seed)
-        for ensemble in ENSEMBLES
-        for augment in AUGMENTS
-    ]
-    plan = Plan((), "digits", chosen.scale, 1, dict.fromkeys(recipes, ()))
+    from calmix.cli.report import write_report
+    from calmix.study.results import read_results
+
+    args = tyro.cli(Demo, args=arguments, prog="calmix demo")
+    at_least("jobs", args.jobs, 1)
+    methods = itertools.product(ENSEMBLES, AUGMENTS)
+    recipes = [preset("digits", *method, scale=args.scale, seed=args.seed) for method in methods]
     with Display() as display:
-        hands = Workers(Place(chosen.out, machine=Machine(accelerator="cpu")), display, jobs=chosen.jobs)
-        if failed := carry_out(plan, chosen.out, hands, display):
-            raise InputError("; ".join(f"{name}: {why}" for name, why in failed.items()))
-        runs = [Run(chosen.out / recipe.name, recipe) for recipe in recipes]
+        context = Context(args.out, machine=Machine(accelerator="cpu"))
+        executor = ProcessExecutor(context, display, jobs=args.jobs)
+        if errors := run_plan(dict.fromkeys(recipes, ()), args.out, executor, display):
+            raise InputError("; ".join(f"{name}: {error}" for name, error in errors.items()))
+        runs = [Run(args.out / recipe.name, recipe) for recipe in recipes]
         table = _table(runs)
-        page = chosen.out / "report.html"
-        write_page(runs, page, figures=chosen.out / "figures")
+        page = args.out / "report.html"
+        write_report(read_results(runs), page, figures=args.out / "figures")
     console = Console()
     console.print(table)
-    console.print(_legend(recipes[0]))
-    console.print(f"page: {page}\nfigures: {chosen.out / 'figures'}", soft_wrap=True, highlight=False)
+    console.print(
+        "Gap: accuracy minus confidence in points; above 0 is under-confident. "
+        f"Digits, {recipes[0].epochs} epochs of {recipes[0].network}, seed {args.seed}."
+    )
+    console.print(f"page: {page}\nfigures: {args.out / 'figures'}", soft_wrap=True, highlight=False)
 
 
 def _table(runs: list[Run]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for head in ("", "", "accuracy", "ECE", "gap of\nmembers", "gap of\npool"):
-        table.add_column(head, no_wrap=True)
+    for heading in ("", "", "accuracy", "ECE", "gap of\nmembers", "gap of\npool"):
+        table.add_column(heading, no_wrap=True)
     table.add_column("verdict", min_width=len("under-confidence"))
     for run in runs:
-        report = audit(load_predictions(run.predictions("test")), resamples=200)
-        numbers = report.numbers()
-        members = [member["gap"] for member in numbers["members"]]
-        first = run.recipe.mixing == AUGMENTS[0]
-        table.add_row(
-            TITLES[run.recipe.ensemble] if first else "",
-            run.recipe.augment,
-            f"{100 * numbers['accuracy']:.1f} %",
-            f"{100 * numbers['ece']:.1f} %",
-            f"{100 * sum(members) / len(members):+.1f}",
-            f"{100 * numbers['pool']['gap']:+.1f}",
-            report.verdict,
-            end_section=run.recipe.mixing == AUGMENTS[-1],
-        )
+        report = audit(run.predictions("test"), resamples=200)
+        gaps = [member.gap.value for member in report.members]
+        title = ENSEMBLES[run.recipe.ensemble].long if run.recipe.mixing == AUGMENTS[0] else ""
+        shares = [f"{100 * report.metrics[name].value:.1f} %" for name in ("accuracy", "ece")]
+        gaps_shown = [f"{100 * gap:+.1f}" for gap in (sum(gaps) / len(gaps), report.evidence.gap.value)]
+        last = run.recipe.mixing == AUGMENTS[-1]
+        table.add_row(title, run.recipe.augment, *shares, *gaps_shown, report.verdict, end_section=last)
     return table
-
-
-def _legend(recipe: Recipe) -> str:
-    return (
-        "Gap: accuracy minus confidence in points; above 0 is under-confident. "
-        f"Digits, {recipe.epochs} epochs of {recipe.network}, seed {recipe.seed}."
-    )

@@ -2,17 +2,19 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
-from calmix.audit.report import plain_json
+from calmix import metrics
 from calmix.corruptions import AUTHORS_CIFAR100, CORRUPTIONS, frost_source
-from calmix.evaluate import METRICS, evaluate
-from calmix.progress import Display
-from calmix.run_folder import Run, find_runs
+from calmix.progress import Display, Message, Reporter, ignore, within
+from calmix.records import to_json
+from calmix.runs.evaluate import evaluate
+from calmix.runs.folder import Run, find_runs
+from calmix.runs.summary import Summary
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,7 @@ class Evaluate:
     corruptions: bool = False
     """Also under the 15 corruptions at 5 severities."""
     corrupted: Path | None = None
-    """Folder of corrupted images, official or written by `calmix corrupt`; otherwise they are made on the
-    fly."""
+    """Folder of corrupted images, official or written by `calmix corrupt`; otherwise they are generated."""
     authors_list: bool = False
     """The 17 types of the authors' CIFAR-100-C instead of the usual 15."""
     data_root: Path | None = None
@@ -41,55 +42,53 @@ class Evaluate:
 
 
 def main(arguments: list[str]) -> None:
-    chosen = tyro.cli(Evaluate, args=arguments, prog="calmix evaluate")
-    names: tuple[str, ...] = ()
-    if chosen.corruptions or chosen.corrupted or chosen.authors_list:
-        names = AUTHORS_CIFAR100 if chosen.authors_list else CORRUPTIONS
+    args = tyro.cli(Evaluate, args=arguments, prog="calmix evaluate")
+    types: tuple[str, ...] = ()
+    if args.corruptions or args.corrupted or args.authors_list:
+        types = AUTHORS_CIFAR100 if args.authors_list else CORRUPTIONS
     summaries = []
-    for run in find_runs(list(chosen.runs)):
+    for run in find_runs(args.runs, reporter=Display()):
         with Display() as display:
-            if "frost" in names and chosen.corrupted is None:
-                display.note(f"frost: {frost_source()}")
+            reporter: Reporter = ignore if args.json else within(run.folder.name, display)
+            if "frost" in types and args.corrupted is None:
+                reporter(Message(f"frost: {frost_source()}"))
             summary = evaluate(
                 run,
-                listener=display,
-                root=chosen.data_root,
-                corruptions=names,
-                corrupted_root=chosen.corrupted,
-                device=chosen.device,
+                corruptions=types,
+                corrupted_folder=args.corrupted,
+                reporter=reporter,
+                data_root=args.data_root,
+                device=args.device,
             )
         summaries.append(summary)
-        if not chosen.json:
-            print_summary(run, summary)
-    if chosen.json:
-        print(plain_json(summaries))
+        if not args.json:
+            print_summary(run, summary, types)
+    if args.json:
+        print(to_json([summary.numbers() for summary in summaries]))
 
 
-def print_summary(run: Run, summary: dict[str, Any]) -> None:
+def print_summary(run: Run, summary: Summary, types: tuple[str, ...] = ()) -> None:
     """A run's numbers as a table: the pool with its intervals, beside the mean of its members."""
-    clean = summary["clean"]
-    members = clean["members"]
+    clean = summary.clean
     table = Table("", "pool", "95 % interval", "members' mean", title=run.folder.name, title_justify="left")
-    for name in METRICS:
-        low, high = clean["pool"][f"{name}_interval"]
-        mean = sum(m[name] for m in members) / len(members) if name in members[0] else None
-        table.add_row(
-            name,
-            _show(name, clean["pool"][name]),
-            f"{_show(name, low)} .. {_show(name, high)}",
-            _show(name, mean),
-        )
+    for name in metrics.SCALARS:
+        low, high = (_text(name, end) for end in clean.intervals[name])
+        mean = _text(name, clean.members_mean(name)) if hasattr(clean.members[0], name) else ""
+        table.add_row(name, _text(name, getattr(clean.pool, name)), f"{low} .. {high}", mean)
     console = Console()
     console.print(table)
-    if scaled := summary["temperature"]:
-        temperature, ece = f"{scaled['temperature']:.3f}", f"{100 * scaled['ece']:.2f} %"
-        console.print(f"with temperature {temperature}, fitted on validation data: ECE {ece}")
-    if "cA" in summary:
-        console.print(f"corrupted: accuracy {summary['cA']:.2f} %  ECE {summary['cECE']:.2f} %")
-    console.print(f"folder: {run.folder}", soft_wrap=True)
+    if clean.scaled and summary.temperature is not None:
+        ece = f"{100 * clean.scaled.ece:.2f} %"
+        console.print(f"with temperature {summary.temperature:.3f}, fitted on validation data: ECE {ece}")
+    kinds = types or CORRUPTIONS
+    accuracy, ece_mean = (summary.corrupted_mean(name, types=kinds) for name in ("accuracy", "ece"))
+    if accuracy is not None and ece_mean is not None:
+        over = "corrupted"
+        if set(kinds) != set(CORRUPTIONS):
+            over += f", the authors' {len(kinds)} types"
+        console.print(f"{over}: accuracy {100 * accuracy:.2f} %  ECE {100 * ece_mean:.2f} %")
+    console.print(f"folder: {run.folder}", soft_wrap=True, markup=False)
 
 
-def _show(name: str, value: float | None) -> str:
-    if value is None:
-        return ""
+def _text(name: str, value: float) -> str:
     return f"{value:.4g}" if name in ("nll", "brier", "skce") else f"{100 * value:.2f} %"

@@ -1,16 +1,16 @@
 """`calmix report`"""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from calmix.errors import InputError
-from calmix.paper.claims import NOT_RUN, claims_table
-from calmix.paper.claims_page import claims_markup
-from calmix.report.page import write_page
-from calmix.run_folder import find_runs
+from calmix import files
+from calmix.progress import Display
+from calmix.runs.folder import find_runs
+from calmix.study.results import Results, read_results
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,40 @@ class Report:
 
 
 def main(arguments: list[str]) -> None:
-    chosen = tyro.cli(Report, args=arguments, prog="calmix report")
-    if not chosen.runs:
-        raise InputError("give a run folder, or a folder of runs")
-    runs = find_runs(list(chosen.runs))
-    judged = claims_table(runs)
-    claims = claims_markup(judged) if any(claim.verdict != NOT_RUN for claim in judged) else None
-    written = write_page(runs, chosen.out, figures=chosen.figures, claims=claims)
-    more = f" and {len(written) - 1} files in {chosen.figures}" if chosen.figures else ""
-    print(f"written: {chosen.out}{more}")
+    args = tyro.cli(Report, args=arguments, prog="calmix report")
+    results = read_results(find_runs(args.runs, reporter=Display()))
+    written = write_report(results, args.out, figures=args.figures)
+    more = f" and {len(written) - 1} files in {args.figures}" if args.figures else ""
+    print(f"written: {args.out}{more}")
+
+
+def write_report(results: Results, out: Path, *, figures: Path | None = None) -> list[Path]:
+    """Write the page of `results`, and with `figures` each figure as PDF and PNG; the paths written."""
+    from calmix.paper.claims import judge_claims
+    from calmix.paper.claims_figures import claims_figures
+    from calmix.paper.numbers import published
+    from calmix.paper.page import claims_table
+    from calmix.report.figures import CaptionedFigure
+    from calmix.report.gallery import standard_figures
+    from calmix.report.page import runs_page
+    from calmix.report.style import save_figure
+
+    written = [out]
+    judged = judge_claims(results)
+    judged_any = any(word != "not run" for claim in judged for word in claim.counts)
+
+    def drawn() -> Iterator[CaptionedFigure]:
+        shown = [next(claims_figures(judged))] if judged_any else []
+        for captioned in (*shown, *standard_figures(results)):
+            if figures is not None:
+                figures.mkdir(parents=True, exist_ok=True)
+                for ending in ("pdf", "png"):
+                    written.append(figures / f"{captioned.name}.{ending}")
+                    save_figure(captioned.figure, written[-1])
+            yield captioned
+
+    claims = claims_table(judged) if judged_any else None
+    page = runs_page(results, drawn(), claims=claims, published=published)
+    with files.replacing(out) as file:
+        file.write(page.encode())
+    return written

@@ -3,22 +3,22 @@
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from rich.console import Console
 
-from calmix.errors import InputError
-from calmix.launch import Machine
-from calmix.paper.forecast import forecast
-from calmix.paper.items import chosen
-from calmix.paper.reproduce import carry_out, make_plan
-from calmix.paper.results import show, write
-from calmix.paper.tasks import Hands, OneByOne, Place
-from calmix.paper.workers import Workers
-from calmix.progress import Display, Listener
+from calmix.errors import InputError, above, at_least
+from calmix.progress import Display, Message, Reporter
+from calmix.runs.launch import Machine
+from calmix.study.executors import Executor, ProcessExecutor, SerialExecutor
+from calmix.study.plan import run_plan
+from calmix.study.tasks import Context
 
-WIDE = 160  # columns of the widest table, which a narrow terminal wraps rather than shortens
+if TYPE_CHECKING:
+    from calmix.paper.reproduce import ItemPlan
+
+CONSOLE_WIDTH = 160  # columns of the widest table, which a narrow terminal wraps rather than shortens
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ class Reproduce:
 
     Items: pathology, reliability, label-smoothing, mixup-counts, camixup, imagenet, corruption, augmix,
     deep-ensembles, other-metrics, temperature, toy, forgetting: together they are all. And beyond, which is
-    not in the paper. Stop it at any time: the same command goes on from there.
+    not in the paper. Stop it at any time: the same command resumes.
     """
 
     items: Annotated[tuple[str, ...], tyro.conf.Positional]
     """Tables and figures; all is every one of the paper's."""
-    dataset: str = "cifar10"
-    """Data set of all items but toy and imagenet."""
+    dataset: str | None = None
+    """Data set of all items but toy and imagenet; by default mnist, at paper scale cifar10."""
     scale: str = "laptop"
     """paper, laptop or smoke."""
     seeds: int = 1
@@ -58,6 +58,11 @@ class Reproduce:
     """Ray: the workers do not share the folder of runs; send it to and fro."""
     out: Path = Path("runs")
     """Folder that holds the runs' folders."""
+    runs: tuple[Path, ...] = ()
+    """Further folders of finished runs, or of evidence: what is finished there is not trained again."""
+    keep: Path | None = None
+    """Write the evidence of each run that finishes to this folder: a few tens of kilobytes in place of its
+    weights and predictions, enough for tables, figures and claims."""
     data_root: Path | None = None
     """Where data sets are; by default the environment's CALMIX_DATA, then the user's cache."""
     accelerator: str = "auto"
@@ -73,46 +78,98 @@ class Reproduce:
 
 
 def main(arguments: list[str]) -> int:
-    wish = tyro.cli(Reproduce, args=arguments, prog="calmix reproduce")
-    if wish.jobs < 1:
-        raise InputError(f"--jobs must be at least 1, got {wish.jobs}")
-    plan = make_plan(
-        chosen(wish.items),
-        dataset=wish.dataset,
-        scale=wish.scale,
-        seeds=wish.seeds,
-        shards=wish.shards,
-        root=wish.data_root,
-        absent=wish.dry_run,
+    from calmix.paper.items import select_items
+    from calmix.paper.page import print_items, write_items
+    from calmix.paper.reproduce import keep_finished, keep_result, plan_items, read_plan, render_plan
+
+    args = tyro.cli(Reproduce, args=arguments, prog="calmix reproduce")
+    at_least("jobs", args.jobs, 1)
+    plan = plan_items(
+        select_items(args.items),
+        dataset=args.dataset or ("cifar10" if args.scale == "paper" else "mnist"),
+        scale=args.scale,
+        seeds=args.seeds,
+        changes={"shards": args.shards, "precision": args.precision},
+        data_root=args.data_root,
+        absent=args.dry_run,
     )
     console = Console()
-    console.width = max(console.width, WIDE)
-    if wish.dry_run:
-        for table in forecast(plan, wish.out, wish.data_root, tflops=wish.tflops):
-            console.print(table.rich())
+    console.width = max(console.width, CONSOLE_WIDTH)
+    if args.dry_run:
+        _print_forecast(plan, args, console)
         return 0
-    target = wish.render or wish.out
+    target = args.render or args.out
     target = target if target.suffix == ".md" else target / "results.md"
     if target.is_dir():
         raise InputError(f"--render {target}: there is a folder of that name; give a file, or another folder")
-    target.parent.mkdir(parents=True, exist_ok=True)  # what cannot be written shows before the training
+    target.parent.mkdir(parents=True, exist_ok=True)  # a folder that cannot be written shows before training
     with Display() as display:
-        failed = carry_out(plan, wish.out, hands(wish, display), display)
-    show(plan, wish.out, console)
-    written = write(
-        plan, wish.out, target, command=f"calmix reproduce {shlex.join(arguments)}", failed=failed
+        if args.scale != "smoke" and args.on == "here":
+            display(Message(_cost(plan, args)))
+        if args.keep:
+            keep_finished(plan.runs, args.out, args.keep)
+        errors = run_plan(
+            plan.runs,
+            args.out,
+            _executor(args, display),
+            display,
+            elsewhere=args.runs,
+            on_finished=lambda run: keep_result(run, args.keep) if args.keep else None,
+        )
+    results = read_plan(plan.runs, [args.out, *args.runs])
+    rendered = render_plan(plan, results)
+    print_items(plan, rendered, console)
+    command = f"calmix reproduce {shlex.join(arguments)}"
+    written = write_items(plan, results, rendered, target, command=command, errors=errors)
+    console.print(f"written: {target} and {len(written) - 1} figures", soft_wrap=True, markup=False)
+    for name, error in errors.items():
+        console.print(f"failed: {name}: {error}", soft_wrap=True, markup=False)
+    return 1 if errors else 0
+
+
+def _print_forecast(plan: "ItemPlan", args: Reproduce, console: Console) -> None:
+    from calmix.report.tables import Cell, Table
+    from calmix.study.forecast import forecast
+
+    if args.tflops is not None:
+        above("tflops", args.tflops, 0)
+    forecasts = forecast(plan.runs, [args.out, *args.runs], args.data_root, tflops=args.tflops)
+    rows = [(Cell(r.name), Cell(f.state), Cell(_hours(f.hours))) for r, f in forecasts.items()]
+    hours = {item.name: sum(forecasts[r].hours for r in plan.recipes(item)) for item in plan.items}
+    hours["together, shared runs once"] = sum(f.hours for f in forecasts.values())
+    where = f"{args.tflops:g} TFLOP/s, by counted operations" if args.tflops else "one thread of this machine"
+    console.print(Table("Runs", ("run", "state", "left"), tuple(rows)).rich())
+    lines = tuple((Cell(name), Cell(_hours(total))) for name, total in hours.items())
+    console.print(Table(f"An estimate: what is left on {where}", ("item", "left"), lines).rich())
+
+
+def _cost(plan: "ItemPlan", args: Reproduce) -> str:
+    """What is left to do, before it starts."""
+    from calmix.study.forecast import forecast
+
+    forecasts = forecast(plan.runs, [args.out, *args.runs], args.data_root).values()
+    left = [forecast for forecast in forecasts if forecast.state != "finished"]
+    hours = sum(forecast.hours for forecast in left)
+    return (
+        f"{len(left)} of {len(forecasts)} runs are left: about {_hours(hours)} of one thread, "
+        f"{_hours(hours / args.jobs)} in {args.jobs} processes, evaluation included"
+        if left
+        else f"all {len(forecasts)} runs are finished"
     )
-    console.print(f"written: {target} and {len(written) - 1} figures", soft_wrap=True)
-    for name, why in failed.items():
-        console.print(f"failed: {name}: {why}", soft_wrap=True, markup=False)
-    return 1 if failed else 0
 
 
-def hands(wish: Reproduce, listener: Listener) -> Hands:
-    machine = Machine(accelerator=wish.accelerator, precision=wish.precision)
-    place = Place(wish.out, wish.data_root, machine)
-    if wish.on == "ray":
-        from calmix.paper.cluster import Cluster
+def _hours(number: float) -> str:
+    return f"{60 * number:.1f} min" if number < 1 else f"{number:,.1f} h"
 
-        return Cluster(place, listener, address=wish.address, cpus=wish.cpus, gpus=wish.gpus, pull=wish.pull)
-    return Workers(place, listener, jobs=wish.jobs) if wish.jobs > 1 else OneByOne(place, listener)
+
+def _executor(args: Reproduce, reporter: Reporter) -> Executor:
+    context = Context(args.out, args.data_root, machine=Machine(accelerator=args.accelerator))
+    if args.on == "ray":
+        from calmix.study.ray import RayExecutor
+
+        return RayExecutor(
+            context, reporter, address=args.address, cpus=args.cpus, gpus=args.gpus, pull=args.pull
+        )
+    if args.jobs == 1:
+        return SerialExecutor(context, reporter)
+    return ProcessExecutor(context, reporter, jobs=args.jobs)

@@ -2,21 +2,61 @@
 
 import argparse
 import dataclasses
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
-from calmix import launch
 from calmix.cli.evaluate import print_summary
-from calmix.errors import InputError
-from calmix.evaluate import evaluate
-from calmix.launch import Machine
-from calmix.presets import preset
-from calmix.progress import Display
-from calmix.recipe import Recipe
-from calmix.run_folder import read_recipe
+from calmix.errors import InputError, at_least
+from calmix.progress import Display, Message, Reporter
+from calmix.runs.evaluate import evaluate
+from calmix.runs.folder import Run, read_recipe
+from calmix.runs.launch import Machine, is_main_process, train
+from calmix.runs.presets import preset
+from calmix.runs.recipe import Recipe
+from calmix.study.executors import ProcessExecutor
+from calmix.study.plan import run_plan
+from calmix.study.tasks import Context
+
+
+@dataclass(frozen=True)
+class RecipeFlags(Recipe):
+    """A recipe whose network's options have flags of their own."""
+
+    network_options: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class NetworkFlags:
+    """Options of the network, where they differ from the preset's."""
+
+    width: int | None = None
+    """Channels of small_resnet's first stage, or widening factor of wide_resnet."""
+    depth: int | None = None
+    """Layers of wide_resnet."""
+    hidden: int | None = None
+    """Hidden units of mlp."""
+    dropout: float | None = None
+    """Probability of dropping an activation, in every residual block or hidden layer."""
+    filterwise: bool = False
+    """Drop whole filters before every convolution of wide_resnet instead of single activations."""
+    network_options: str | None = None
+    """Options as JSON: '{"width": 8, "mean": [0.5], "std": [0.25]}'."""
+
+    def changes(self, start: "NetworkFlags") -> dict[str, Any]:
+        """The options in which these flags differ from those before parsing."""
+        named = {name: value for name, value in vars(self).items() if value != getattr(start, name)}
+        text = named.pop("network_options", "{}")
+        try:
+            options = json.loads(text)
+        except ValueError:
+            options = None
+        if not isinstance(options, dict):
+            raise InputError(f"--network-options must be a JSON object, got {text}")
+        return options | named
 
 
 @dataclass(frozen=True)
@@ -30,8 +70,9 @@ class Train:
     """
 
     augment: str = "none"
-    """Parts joined with +: augmix; mixup, cutmix, regmixup, mixupmp, camixup, cutmix-camixup or forgetting;
-    label-smoothing; or none. It fills in transform, mixing and smoothing."""
+    """Parts joined with +: augmix; mixup, cutmix, regmixup, mixupmp, camixup, camixup-by-pool,
+    cutmix-camixup or forgetting; label-smoothing-0.1; or none. It fills in transform, mixing, gap-of and
+    smoothing."""
     recipe_file: Annotated[Path | None, tyro.conf.arg(name="recipe")] = None
     """A run's recipe.json: repeat that run, or start from it instead of from a preset."""
     paper_code: bool = False
@@ -42,60 +83,71 @@ class Train:
     """Where data sets are; by default the environment's CALMIX_DATA, then the user's cache."""
     member: int | None = None
     """Train only this member of a deep ensemble."""
+    jobs: int = 1
+    """Processes that train a deep ensemble's members side by side."""
     machine: Annotated[Machine, tyro.conf.arg(name="")] = field(default_factory=Machine)
-    recipe: Annotated[Recipe, tyro.conf.arg(name="")] = field(default_factory=Recipe)
+    network_flags: Annotated[NetworkFlags, tyro.conf.arg(name="")] = field(default_factory=NetworkFlags)
+    recipe: Annotated[RecipeFlags, tyro.conf.arg(name="")] = field(default_factory=RecipeFlags)
 
 
 def main(arguments: list[str]) -> None:
-    chosen = parse(arguments)
-    with Display() as display:
-        run = launch.train(
-            chosen.recipe,
-            chosen.out,
-            listener=display,
-            root=chosen.data_root,
-            machine=chosen.machine,
-            member=chosen.member,
+    args, recipe = parse(arguments)
+    at_least("jobs", args.jobs, 1)
+    if args.jobs > 1 and args.machine.world_size > 1:
+        raise InputError(
+            "--jobs trains members side by side on one device: choose it or --devices and --nodes"
         )
-        if not run.trained or not launch.leads():
+    if args.member is not None and recipe.couples_members:
+        raise InputError(
+            "--member cannot train a member apart from the others with --gap-of pool, which needs them all"
+        )
+    with Display() as display:
+        run = _train(args, recipe, display)
+        if not run.trained or not is_main_process():
             return
-        summary = evaluate(run, root=chosen.data_root, listener=display)
+        summary = evaluate(run, data_root=args.data_root, reporter=display)
     print_summary(run, summary)
 
 
-def parse(arguments: list[str]) -> Train:
-    """Two readings: the first finds which preset is meant, the second takes every option, the preset as
-    default."""
+def _train(args: Train, recipe: Recipe, reporter: Reporter) -> Run:
+    run = Run(args.out / recipe.name, recipe)
+    if run.trained:
+        reporter(Message("trained already", run.folder.name))
+        return run
+    if args.jobs > 1 and recipe.streams > 1 and args.member is None:
+        context = Context(args.out, args.data_root, machine=args.machine)
+        executor = ProcessExecutor(context, reporter, jobs=min(args.jobs, recipe.members))
+        if errors := run_plan({recipe: ()}, args.out, executor, reporter, jobs=args.jobs):
+            raise InputError("; ".join(errors.values()))
+        return run
+    members, root = None if args.member is None else [args.member], args.data_root
+    return train(recipe, args.out, reporter=reporter, data_root=root, machine=args.machine, members=members)
+
+
+def parse(arguments: list[str]) -> tuple[Train, Recipe]:
+    """Two passes: the first finds the preset, the second takes every option with the preset as default."""
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for name, default in (
-        ("dataset", "digits"),
-        ("ensemble", "single"),
-        ("augment", "none"),
-        ("scale", "laptop"),
-    ):
+    defaults = {"dataset": "digits", "ensemble": "single", "augment": "none", "scale": "laptop"}
+    for name, default in defaults.items():
         first.add_argument(f"--{name}", default=default)
     first.add_argument("--paper-code", action="store_true")
     first.add_argument("--recipe", type=Path)
-    said, _ = first.parse_known_args(arguments)
-    if said.recipe:
-        return _repeat(said.recipe, arguments)
-    recipe = preset(said.dataset, said.ensemble, said.augment, scale=said.scale, paper_code=said.paper_code)
-    start = Train(augment=said.augment, recipe=recipe)
-    return _changed(start, arguments)
-
-
-def _repeat(path: Path, arguments: list[str]) -> Train:
-    """The recipe of a file takes the preset's place, so the words that choose a preset have none."""
-    words = {argument.partition("=")[0] for argument in arguments}
-    if chosen := sorted(words & {"--augment", "--scale", "--paper-code"}):
-        raise InputError(
-            f"{chosen[0]} chooses a preset, and --recipe takes its place; change single fields instead, "
-            "such as --mixing, --epochs or --seed"
+    choice, _ = first.parse_known_args(arguments)
+    if choice.recipe:
+        words = {argument.partition("=")[0] for argument in arguments}
+        if chosen := sorted(words & {"--augment", "--scale", "--paper-code"}):
+            raise InputError(
+                f"{chosen[0]} chooses a preset, and --recipe takes its place; change single fields instead, "
+                "such as --mixing, --epochs or --seed"
+            )
+        base = read_recipe(choice.recipe)
+    else:
+        base = preset(
+            choice.dataset, choice.ensemble, choice.augment, scale=choice.scale, paper_code=choice.paper_code
         )
-    recipe = read_recipe(path)
-    return _changed(Train(augment=recipe.augment, recipe=recipe), arguments)
-
-
-def _changed(start: Train, arguments: list[str]) -> Train:
-    chosen = tyro.cli(Train, args=arguments, default=start, prog="calmix train")
-    return dataclasses.replace(chosen, recipe=dataclasses.replace(chosen.recipe))
+    network_flags = NetworkFlags(filterwise=bool(base.network_options.get("filterwise")))
+    start = Train(augment=base.augment, network_flags=network_flags, recipe=RecipeFlags(**vars(base)))
+    args = tyro.cli(Train, args=arguments, default=start, prog="calmix train")
+    names = [f.name for f in dataclasses.fields(Recipe) if f.name != "network_options"]
+    changed = {n: v for n in names if (v := getattr(args.recipe, n)) != getattr(base, n)}
+    return args, base.replace(**changed, **args.network_flags.changes(network_flags))

@@ -1,4 +1,4 @@
-"""The corruptions of CIFAR-C and ImageNet-C for whole batches of 8-bit images."""
+"""The corruptions of CIFAR-C and ImageNet-C, for batches of 8-bit images."""
 
 from calmix.corruptions.constants import (
     ALL_CORRUPTIONS,
@@ -7,7 +7,7 @@ from calmix.corruptions.constants import (
     EXTRA_CORRUPTIONS,
     SEVERITIES,
 )
-from calmix.corruptions.corrupt import corrupt
+from calmix.corruptions.dispatch import corrupt
 from calmix.corruptions.frost import frost_source
 
 __all__ = [

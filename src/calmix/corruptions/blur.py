@@ -19,12 +19,12 @@ def smooth(values: Reals, sigma: float) -> Reals:
 
 
 def gaussian_blur(images: Images, sigma: float) -> Images:
-    """A Gaussian of `sigma` pixels, in double precision like the benchmark's."""
+    """A Gaussian of `sigma` pixels, in double precision as in the benchmark."""
     return truncate(smooth(images / 255, sigma) * 255)
 
 
 def defocus_blur(images: Images, radius: float, softness: float) -> Images:
-    """The mean over a disk whose rim is softened by a Gaussian; edges mirrored without repeating them."""
+    """The mean over a disk with a Gaussian-softened rim; edges mirrored without repeating them."""
     kernel = _disk(radius, softness)
     blurred = np.stack([cv2.filter2D(image, -1, kernel) for image in images / 255])
     return truncate(blurred.reshape(images.shape) * 255.0)
@@ -32,10 +32,10 @@ def defocus_blur(images: Images, radius: float, softness: float) -> Images:
 
 @functools.cache
 def _disk(radius: float, softness: float) -> npt.NDArray[np.float64]:
-    """Disk of the benchmark, cut to where it is not 0.
+    """The benchmark's disk, cropped to its nonzero part.
 
-    From radius 8 on the disk touches the border of its window, which the softening mirrors: the sum is then
-    1.01, and the image becomes brighter by that. The benchmark's numbers have it, so it is kept.
+    From radius 8 on the disk touches the border of its window, which the softening mirrors: the kernel then
+    sums to 1.01 and brightens the image. The benchmark's published results include this, so it is kept.
     """
     reach = 8 if radius <= 8 else int(radius)
     line = np.arange(-reach, reach + 1)
@@ -60,11 +60,11 @@ def glass_blur(images: Images, draws: Draws, sigma: float, reach: float, rounds:
 
 
 def _sources(offsets: npt.NDArray[np.int8], reach: int, height: int, width: int) -> npt.NDArray[np.int64]:
-    """Which pixel of the flattened batch each pixel takes its value from.
+    """The index in the flattened batch from which each pixel takes its value.
 
-    The benchmark walks from the last pixel to the first and copies (its swap of two array views is a copy),
-    so a pixel may copy one that has copied before: `source` then leads on to that one's source.
-    `offsets` (N, height - 2 reach, width - 2 reach, 2) holds dx, dy of the pixels that do copy.
+    The benchmark copies pixel by pixel from the last to the first (its swap of two array views is a copy), so
+    a pixel may copy one that was copied before: its source is then that one's source. `offsets` (N, height -
+    2 reach, width - 2 reach, 2) are dx, dy of the pixels that are copied to.
     """
     pixels = np.arange(len(offsets) * height * width)
     source = pixels.copy()
@@ -73,10 +73,10 @@ def _sources(offsets: npt.NDArray[np.int8], reach: int, height: int, width: int)
     copies[inner] = True
     source.reshape(copies.shape)[inner] += offsets[..., 1].astype(np.int64) * width + offsets[..., 0]
     if reach > 1:
-        onwards = (source > pixels) & copies.ravel()[source]
-        while len(todo := np.flatnonzero(onwards)):
+        chained = (source > pixels) & copies.ravel()[source]
+        while len(todo := np.flatnonzero(chained)):
             via = source[todo]
-            source[todo], onwards[todo] = source[via], onwards[via]
+            source[todo], chained[todo] = source[via], chained[via]
     return source
 
 
@@ -86,10 +86,10 @@ def motion_blur(images: Images, draws: Draws, radius: float, sigma: float) -> Im
 
 
 def streak(images: Images, degrees: npt.NDArray[np.float32], radius: float, sigma: float) -> Images:
-    """ImageMagick's motion blur, a direction for each image: a one-sided Gaussian mean along a line.
+    """ImageMagick's motion blur, one direction per image: a one-sided Gaussian mean along a line.
 
     Tap i = 0..2 ceil(radius) has weight exp(-i² / 2 sigma²) and lies at ceil(i cos a - 1/2) to the right and
-    ceil(i sin a - 1/2) below; edges are repeated. The mean is rounded to 16 bits and then cut to 8.
+    ceil(i sin a - 1/2) below; edges are repeated. The mean is rounded to 16 bits and then truncated to 8.
     """
     taps = np.arange(2 * math.ceil(radius) + 1)
     weights = np.exp(-(taps**2) / (2 * sigma**2)).astype(np.float32)
@@ -98,21 +98,21 @@ def streak(images: Images, degrees: npt.NDArray[np.float32], radius: float, sigm
     right = np.ceil(taps * np.cos(angles) - 0.5).astype(np.int64)
     down = np.ceil(taps * np.sin(angles) - 0.5).astype(np.int64)
     means = np.empty(images.shape, np.float32)
-    # OpenCV filters single precision several times faster than 8 bits with a real kernel.
+    # OpenCV filters float32 several times as fast as uint8 with a float kernel.
     for image, mean, x, y in zip(images.astype(np.float32), means, right, down, strict=True):
         left, top = x.min(), y.min()
         kernel = np.zeros((y.max() - top + 1, x.max() - left + 1), np.float32)
         np.add.at(kernel, (y - top, x - left), weights)
-        mean[:] = cv2.filter2D(
-            image, -1, kernel, anchor=(-int(left), -int(top)), borderType=cv2.BORDER_REPLICATE
-        ).reshape(mean.shape)
+        anchor, border = (-int(left), -int(top)), cv2.BORDER_REPLICATE
+        mean[:] = cv2.filter2D(image, -1, kernel, anchor=anchor, borderType=border).reshape(mean.shape)
     return ((means * 257 + 0.5).astype(np.uint16) // 257).astype(np.uint8)
 
 
 def zoom_blur(images: Images, stop: float, step: float) -> Images:
     """The mean of the image and of its zooms by 1, 1 + step, ... below `stop`; the image counts twice.
 
-    A zoom is a matrix for the rows and one for the columns: with all of them side by side, two products do.
+    A zoom is one matrix for the rows and one for the columns; the matrices of all zooms are concatenated, so
+    that two products are enough.
     """
     _, height, width, channels = images.shape
     count, down, across = _zooms(height, width, stop, step)
@@ -126,7 +126,7 @@ def zoom_blur(images: Images, stop: float, step: float) -> Images:
 
 @functools.lru_cache(maxsize=8)
 def _zooms(height: int, width: int, stop: float, step: float) -> tuple[int, torch.Tensor, torch.Tensor]:
-    """How many zooms, and their matrices: (height, height x zoom) and (width, zoom x width)."""
+    """The number of zooms, and their matrices: (height, height x zoom) and (width, zoom x width)."""
     factors = np.arange(1, stop, step)
     down = np.stack([zoom_matrix(height, factor) for factor in factors], axis=-1).reshape(height, -1)
     across = np.concatenate([zoom_matrix(width, factor).T for factor in factors], axis=1)
@@ -135,9 +135,9 @@ def _zooms(height: int, width: int, stop: float, step: float) -> tuple[int, torc
 
 @functools.lru_cache(maxsize=8)
 def zoom_matrix(length: int, factor: float) -> npt.NDArray[np.float32]:
-    """The (length, length) matrix that enlarges the middle of a line by `factor` to the whole line, linearly.
+    """The (length, length) matrix that linearly enlarges the middle of a line by `factor` to the whole line.
 
-    The benchmark cuts to a whole number of pixels, enlarges from corner to corner and trims what is too much.
+    The benchmark crops to a whole number of pixels, enlarges from corner to corner and trims the excess.
     """
     cut = math.ceil(length / factor)
     first = (length - cut) // 2

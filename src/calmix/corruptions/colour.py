@@ -1,7 +1,7 @@
-"""Changes of brightness and saturation in HSV: value V = max, saturation S = (max - min) / max.
+"""Brightness and saturation in HSV: value V = max, saturation S = (max - min) / max.
 
-Truncation to 8 bits makes the last bit of a double decide (a factor of 1.5 lands on whole grey levels half of
-the time), so these follow scikit-image's conversions operation by operation.
+As results are truncated to 8 bits, the last bit of a double can matter (a factor of 1.5 gives whole grey
+levels half of the time), so these follow scikit-image's conversions operation by operation.
 """
 
 import numpy as np
@@ -30,11 +30,8 @@ def _to_hsv(images: Images) -> tuple[Plane, Plane, Plane]:
     value = np.maximum(np.maximum(red, green), blue)
     spread = value - np.minimum(np.minimum(red, green), blue)
     divisor = np.where(spread == 0, 1, spread)
-    hue = np.where(
-        blue == value,
-        4 + (red - green) / divisor,
-        np.where(green == value, 2 + (blue - red) / divisor, (green - blue) / divisor),
-    )
+    hue = np.where(green == value, 2 + (blue - red) / divisor, (green - blue) / divisor)
+    hue = np.where(blue == value, 4 + (red - green) / divisor, hue)
     hue /= 6
     hue += hue < 0
     hue[spread == 0] = 0

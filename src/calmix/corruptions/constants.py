@@ -1,13 +1,11 @@
-"""The benchmark's constants: one row of five severities for each corruption, by the size of the images.
+"""The benchmark's constants: five severities of each corruption, for each size of images.
 
 Hendrycks and Dietterich, "Benchmarking neural network robustness to common corruptions and perturbations"
-(2019), made a set for each size: CIFAR-C (32), Tiny-ImageNet-C (64), ImageNet-C (224) and ImageNet-C for
-Inception (299). The names of the numbers are the parameters of the function that takes them.
+(2019), published a set for each size: CIFAR-C (32), Tiny-ImageNet-C (64), ImageNet-C (224) and ImageNet-C for
+Inception (299). The values of a row are the parameters of the function of that name, in order.
 """
 
-import difflib
-
-from calmix.errors import InputError
+from calmix.errors import InputError, one_of
 
 CORRUPTIONS = (
     *("gaussian_noise", "shot_noise", "impulse_noise"),
@@ -68,7 +66,7 @@ _CIFAR: dict[str, list[Row]] = {
     "saturate": [(0.3, 0), (0.1, 0), (1.5, 0), (2, 0.1), (2.5, 0.2)],
 }
 
-# 244 is a slip for 224 in the benchmark's own code, and part of its numbers.
+# 244 is a typo for 224 in the benchmark's own code, and part of its published results.
 _IMAGENET_ELASTIC: list[Row] = [
     (2, 0.7, 0.1),
     (2, 0.08, 0.2),
@@ -165,27 +163,25 @@ _SETS = {32: _CIFAR, 64: _TINY, 224: _IMAGENET, 299: _INCEPTION}
 
 
 def constants(name: str, severity: int, *, size: int) -> Row:
-    """What the function of that name takes; `size` is 32, 64, 224 or 299.
+    """The parameters of a corruption; `size` is 32, 64, 224 or 299.
 
     >>> constants("glass_blur", 3, size=32)
     (0.4, 1, 1)
     """
-    if name not in ALL_CORRUPTIONS:
-        near = difflib.get_close_matches(str(name), ALL_CORRUPTIONS, n=1, cutoff=0)[0]
-        raise InputError(
-            f"name={name!r} is no corruption; did you mean {near!r}? There are: {', '.join(ALL_CORRUPTIONS)}"
-        )
-    if severity not in SEVERITIES:
-        raise InputError(f"severity={severity!r} is no severity; give one of 1, 2, 3, 4, 5")
+    one_of("corruption", name, ALL_CORRUPTIONS)
+    check_severity(severity)
     if size not in _SETS:
-        raise InputError(
-            f"size={size!r} has no constants of its own; give one of {', '.join(map(str, _SETS))}"
-        )
+        raise InputError(f"size must be one of {', '.join(map(str, _SETS))}, got {size!r}")
     return _SETS[size][name][severity - 1]
 
 
+def check_severity(severity: int) -> None:
+    if severity not in SEVERITIES:
+        raise InputError(f"severity must be one of {', '.join(map(str, SEVERITIES))}, got {severity!r}")
+
+
 def nearest_size(height: int, width: int) -> int:
-    """The set of constants for images of that size, judged by the shorter side; 299 has to be asked for.
+    """The size of the constants nearest to the shorter side; 299 is never chosen automatically.
 
     >>> nearest_size(28, 28), nearest_size(96, 120), nearest_size(512, 512)
     (32, 64, 224)

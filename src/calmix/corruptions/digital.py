@@ -20,27 +20,20 @@ def contrast(images: Images, factor: float) -> Images:
 
 
 def elastic_transform(images: Images, draws: Draws, amplitude: float, sigma: float, jitter: float) -> Images:
-    """A random affine map, then every pixel pulled by a smooth random field."""
+    """A random affine map, then a displacement by a smooth random field."""
     _, height, width, _ = images.shape
     maps = _affine_maps(draws.uniform(-jitter, jitter, 3, 2), height, width)
-    bent = np.stack(
-        [
-            cv2.warpAffine(image, matrix, (width, height), borderMode=cv2.BORDER_REFLECT_101)
-            for image, matrix in zip(images.astype(np.float32), maps, strict=True)
-        ]
-    ).reshape(images.shape)
+    pairs = zip(images.astype(np.float32), maps, strict=True)
+    size, border = (width, height), cv2.BORDER_REFLECT_101
+    warped = np.stack([cv2.warpAffine(image, matrix, size, borderMode=border) for image, matrix in pairs])
     if amplitude:
         noise = draws.uniform(-amplitude, amplitude, 2, height, width)
-        pull = _smoothing(height, sigma) @ noise @ _smoothing(width, sigma).T
-        to_x = pull[:, 0] + np.arange(width, dtype=np.float32)
-        to_y = pull[:, 1] + np.arange(height, dtype=np.float32)[:, None]
-        bent = np.stack(
-            [
-                cv2.remap(image, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT)
-                for image, x, y in zip(bent, to_x, to_y, strict=True)
-            ]
-        ).reshape(images.shape)
-    return truncate_single(bent)
+        shift = _smoothing(height, sigma) @ noise @ _smoothing(width, sigma).T
+        to_x = shift[:, 0] + np.arange(width, dtype=np.float32)
+        to_y = shift[:, 1] + np.arange(height, dtype=np.float32)[:, None]
+        moved, linear, border = zip(warped, to_x, to_y, strict=True), cv2.INTER_LINEAR, cv2.BORDER_REFLECT
+        warped = np.stack([cv2.remap(image, x, y, linear, borderMode=border) for image, x, y in moved])
+    return truncate_single(warped.reshape(images.shape))
 
 
 def _affine_maps(shifts: npt.NDArray[np.float32], height: int, width: int) -> npt.NDArray[np.float64]:
@@ -54,13 +47,13 @@ def _affine_maps(shifts: npt.NDArray[np.float32], height: int, width: int) -> np
 
 @functools.lru_cache(maxsize=8)
 def _smoothing(length: int, sigma: float) -> npt.NDArray[np.float32]:
-    """A Gaussian over a line as a matrix; edges mirrored, cut at three sigma."""
+    """A Gaussian over a line as a matrix; edges mirrored, truncated at three sigma."""
     line = ndimage.gaussian_filter1d(np.eye(length), sigma, axis=0, mode="reflect", truncate=3)
     return line.astype(np.float32)  # type: ignore[no-any-return]
 
 
 def pixelate(images: Images, factor: float) -> Images:
-    """Fewer pixels, each the mean of those it covers, and back."""
+    """Downscale by `factor` with a box filter, and upscale again."""
     _, height, width, channels = images.shape
     small = (int(width * factor), int(height * factor))
     out = np.empty_like(images)
@@ -72,7 +65,7 @@ def pixelate(images: Images, factor: float) -> Images:
 
 
 def jpeg_compression(images: Images, quality: float) -> Images:
-    """Written as JPEG and read again, with half the resolution for colour."""
+    """Encode as JPEG and decode, with 4:2:0 chroma subsampling."""
     flags = [cv2.IMWRITE_JPEG_QUALITY, int(quality)]
     out = np.empty_like(images)
     for image, back in zip(images[..., ::-1], out[..., ::-1], strict=True):

@@ -1,4 +1,4 @@
-"""Random draws in blocks of fixed length, so that image i gets the same ones in every batch and process."""
+"""Random draws in blocks of fixed length: image i gets the same draws in every batch and process."""
 
 import functools
 import math
@@ -12,7 +12,7 @@ from calmix.seeds import derive
 
 
 def block_length(height: int, width: int) -> int:
-    """How many images share one stream: 64 of 32 x 32, one of 224 x 224, whatever the batch."""
+    """Images per random stream: 64 of 32 x 32, one of 224 x 224, whatever the batch size."""
     return min(64, max(1, 65536 // (height * width)))
 
 
@@ -22,7 +22,7 @@ def _normal_quantiles() -> npt.NDArray[np.float32]:
 
 
 class Draws:
-    """The draws for images `rows` of one block: each method draws for the whole block and returns those rows.
+    """Draws for images `rows` of one block: each method draws for the whole block and returns those rows.
 
     Shapes are those of one image; a leading axis over `rows` is added.
 
@@ -39,7 +39,7 @@ class Draws:
         self._rows = rows
 
     def words(self, *shape: int) -> npt.NDArray[np.uint16]:
-        """Uniform 16-bit numbers: the cheapest draws, good for looking things up in a table of quantiles."""
+        """Uniform 16-bit integers: the cheapest draws, used as indices into tables of quantiles."""
         count = self._length * math.prod(shape)
         raw: npt.NDArray[np.uint64] = self._bits.random_raw(-(-count // 4))
         return raw.view(np.uint16)[:count].reshape(self._length, *shape)[self._rows]
@@ -54,5 +54,5 @@ class Draws:
         return np.float32(low) + np.float32(high - low) * unit
 
     def integers(self, low: int, high: int, *shape: int) -> npt.NDArray[Any]:
-        """Whole numbers from `low` to `high - 1`, 8 bits each."""
+        """Uniform integers from `low` to `high - 1`, int8."""
         return self._generator.integers(low, high, (self._length, *shape), dtype=np.int8)[self._rows]

@@ -21,7 +21,7 @@ def speckle_noise(images: Images, draws: Draws, scale: float) -> Images:
 
 
 def impulse_noise(images: Images, draws: Draws, amount: float) -> Images:
-    """Every value becomes 0 or 255 with probability `amount`, half each."""
+    """Every value becomes 0 or 255, each with probability `amount` / 2."""
     words = draws.words(*images.shape[1:])
     half = round(amount * 32768)
     noisy = np.where(words < half, np.uint8(0), images)
@@ -29,14 +29,14 @@ def impulse_noise(images: Images, draws: Draws, amount: float) -> Images:
 
 
 def shot_noise(images: Images, draws: Draws, photons: float) -> Images:
-    """Poisson(x photons) / photons for every value, by one look-up in a table of quantiles."""
+    """Poisson(x photons) / photons for every value, by lookup in a table of quantiles."""
     words = draws.words(*images.shape[1:])
     return np.take(_shot_quantiles(photons), images.astype(np.int32) << 16 | words)
 
 
 @functools.lru_cache(maxsize=1)
 def _shot_quantiles(photons: float) -> Images:
-    """The grey level that comes from each level and each 16-bit word, level first, flat (16 MB)."""
+    """The resulting grey level for each level and 16-bit word, flat, level first (16 MB)."""
     counts = np.arange(int(photons + 10 * photons**0.5) + 20)
     levels = truncate(counts / photons * 255)
     below: npt.NDArray[np.float64] = pdtr(counts, np.arange(256)[:, None] / 255 * photons)

@@ -1,4 +1,4 @@
-"""8-bit images, and how real values become them."""
+"""8-bit images, and the conversion of real values to them."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ Reals = npt.NDArray[np.floating[Any]]
 
 
 def truncate(values: Reals) -> Images:
-    """Real grey levels -> 8 bits: clipped to 0..255 and, as in the benchmark, the fraction dropped.
+    """Real grey levels to 8 bits: clipped to 0..255 and truncated, as in the benchmark.
 
     >>> truncate(np.array([-3.0, 7.9, 255.0, 300.0])).tolist()
     [0, 7, 255, 255]
@@ -19,5 +19,5 @@ def truncate(values: Reals) -> Images:
 
 
 def truncate_single(values: Reals) -> Images:
-    """`truncate` for values with single precision's noise, so that a flat 200 at 199.99999 stays 200."""
+    """`truncate` for values with float32 rounding errors: 199.99999 becomes 200."""
     return truncate(values + np.float32(1e-3))

@@ -27,7 +27,7 @@ def snow(
     sigma: float,
     keep: float,
 ) -> Images:
-    """The image whitened, plus streaks of bright noise and the same streaks turned upside down."""
+    """The whitened image, plus streaks of bright noise and the same streaks rotated by 180 degrees."""
     height, width = images.shape[1:3]
     layer = zoom_matrix(height, zoom) @ draws.normal(mean, scale, height, width) @ zoom_matrix(width, zoom).T
     layer[layer < threshold] = 0
@@ -45,12 +45,12 @@ def frost(
     scale: float,
     folder: str | os.PathLike[str] | None = None,
 ) -> Images:
-    """keep x + add times a piece of a picture of frost, taken at `scale`."""
+    """keep x + add times a crop of a frost texture at `scale`."""
     return truncate(keep * images + add * frost_crops(draws, scale, folder, *images.shape[1:3]))
 
 
 def fog(images: Images, draws: Draws, amount: float, decay: float) -> Images:
-    """The image plus `amount` of a cloud, scaled back to its own brightest value."""
+    """The image plus `amount` of a cloud, rescaled to the image's maximum."""
     height, width = images.shape[1:3]
     clouds = _plasma(draws, max(height, width), decay)[:, :height, :width, None]
     peak = images.max(axis=(1, 2, 3), keepdims=True) / np.float32(255)
@@ -63,6 +63,10 @@ def _plasma(draws: Draws, side: int, decay: float) -> Reals:
     At each level a new point is the mean of its four neighbours plus U(-w², w²); w starts at 100 and is
     divided by `decay` from level to level.
     """
+
+    def add_shifted(values: Reals, axis: int, shift: int) -> Reals:
+        return values + np.roll(values, shift, axis)
+
     step = 1 << (side - 1).bit_length()
     wobble = draws.uniform(-1, 1, step, step)
     clouds = np.zeros_like(wobble)
@@ -70,20 +74,15 @@ def _plasma(draws: Draws, side: int, decay: float) -> Reals:
     while step >= 2:
         half = step // 2
         corners, centres = np.s_[:, ::step, ::step], np.s_[:, half::step, half::step]
-        clouds[centres] = (
-            _sum_of_ends(_sum_of_ends(clouds[corners], 1, -1), 2, -1) / 4 + spread**2 * wobble[centres]
-        )
-        for at, axis in ((np.s_[:, ::step, half::step], 2), (np.s_[:, half::step, ::step], 1)):
-            around = _sum_of_ends(clouds[corners], axis, -1) + _sum_of_ends(clouds[centres], 3 - axis, 1)
-            clouds[at] = around / 4 + spread**2 * wobble[at]
+        around = add_shifted(add_shifted(clouds[corners], 1, -1), 2, -1)
+        clouds[centres] = around / 4 + spread**2 * wobble[centres]
+        for edges, axis in ((np.s_[:, ::step, half::step], 2), (np.s_[:, half::step, ::step], 1)):
+            around = add_shifted(clouds[corners], axis, -1) + add_shifted(clouds[centres], 3 - axis, 1)
+            clouds[edges] = around / 4 + spread**2 * wobble[edges]
         step, spread = half, spread / decay
     clouds -= clouds.min(axis=(1, 2), keepdims=True)
     clouds /= clouds.max(axis=(1, 2), keepdims=True)
     return clouds
-
-
-def _sum_of_ends(values: Reals, axis: int, shift: int) -> Reals:
-    return values + np.roll(values, shift, axis)
 
 
 def spatter(
@@ -96,7 +95,7 @@ def spatter(
     amount: float,
     mud: float,
 ) -> Images:
-    """Drops of water that catch the light, or patches of mud."""
+    """Drops of water with highlights, or patches of mud."""
     layer = smooth(draws.normal(mean, scale, *images.shape[1:3]), sigma)
     if mud:
         mask = smooth((layer > threshold).astype(np.float32), amount)[..., None]
@@ -114,7 +113,7 @@ _EMBOSS = np.array([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]], np.float32)
 
 
 def _glint(drop: Images) -> npt.NDArray[np.float32]:
-    """How much each pixel of the drops (height, width) shines, by the distance from their edges."""
+    """Brightness of the highlight of each pixel of the drops (height, width), by the distance from edges."""
     distance = cv2.distanceTransform(255 - cv2.Canny(drop, 50, 150), cv2.DIST_L2, 5)
     distance = cv2.blur(np.minimum(distance, 20), (3, 3)).astype(np.uint8)
     raised = cv2.filter2D(cv2.equalizeHist(distance), cv2.CV_8U, _EMBOSS)

@@ -1,4 +1,4 @@
-"""Data sets as tensors, and the batches that training and evaluation take from them."""
+"""Data sets as tensors, and batches for training and evaluation."""
 
 from calmix.data.batches import Batch, as_floats, steps_per_epoch, test_batches, train_batches
 from calmix.data.catalogue import NAMES, Entry, default_root, download, inventory, load

@@ -1,32 +1,33 @@
-"""The data sets by name: where they are looked for, whether they are sound, and how to get them."""
+"""Data sets by name: where they are searched for, whether their files are valid, how to get them."""
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from calmix.data import idx
 from calmix.data.archives import Progress, Remote, fetch, unpack
-from calmix.data.cifar import CIFAR10, CIFAR100, check_sizes, load_cifar10, load_cifar100
+from calmix.data.cifar import CIFAR10, CIFAR100, check_sizes, load_cifar
 from calmix.data.clusters import load_clusters
 from calmix.data.dataset import DataSet
 from calmix.data.digits import load_digits
 from calmix.data.folder import class_names, load_folder
 from calmix.errors import InputError, one_of
 
+Root: TypeAlias = str | os.PathLike[str] | None
 NAMES = ("digits", "clusters", "cifar10", "cifar100", "fashion-mnist", "mnist", "folder")
 
 BUILT_IN: dict[str, Callable[[], DataSet]] = {"digits": load_digits, "clusters": load_clusters}
 FROM_FILES: dict[str, Callable[[Path], DataSet]] = {
-    "cifar10": load_cifar10,
-    "cifar100": load_cifar100,
+    "cifar10": lambda folder: load_cifar(folder, CIFAR10),
+    "cifar100": lambda folder: load_cifar(folder, CIFAR100),
     "fashion-mnist": idx.load_fashion_mnist,
     "mnist": idx.load_mnist,
     "folder": load_folder,
 }
-# Below the root, in this order; a download goes to the first. Debian's packages have the absolute ones.
-PLACES = {
+# Relative to the root, in order; downloads go to the first. Absolute paths are those of Debian's packages.
+SEARCH_PATHS = {
     "cifar10": (CIFAR10.folder, "."),
     "cifar100": (CIFAR100.folder, "."),
     "fashion-mnist": ("fashion-mnist", "FashionMNIST/raw", ".", "/usr/share/datasets/fashion-mnist"),
@@ -65,60 +66,60 @@ REMOTES = {
 
 @dataclass(frozen=True)
 class Entry:
-    """One set in the inventory; `found` is None for a missing one, and for those that are made, not read."""
+    """One data set of the inventory; `folder` is None if it is missing or generated."""
 
     name: str
     state: Literal["present", "missing", "damaged"]
-    found: Path | None = None
-    looked: tuple[Path, ...] = ()
+    folder: Path | None = None
+    searched: tuple[Path, ...] = ()
     size: int | None = None
     problem: str = ""
     remedy: str = ""
 
 
 def default_root() -> Path:
-    """The folder of data sets: `CALMIX_DATA` where it is set, else `calmix` in the user's cache."""
-    if named := os.environ.get("CALMIX_DATA"):
-        return Path(named)
+    """The folder of data sets: `CALMIX_DATA` if it is set, else `calmix` in the user's cache."""
+    if folder := os.environ.get("CALMIX_DATA"):
+        return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "calmix"
 
 
-def load(name: str, root: str | os.PathLike[str] | None = None) -> DataSet:
-    """The data set `name`, one of `NAMES`, read from `root` or the default folder, never from the network.
+def load(name: str, root: Root = None) -> DataSet:
+    """The data set `name`, one of `NAMES`, from `root` or `default_root()`, never from the network.
 
     >>> load("digits").classes
     ('0', '1', '2', '3', '4', '5', '6', '7', '8', '9')
     """
-    _check_name(name)
+    one_of("data set", name, NAMES)
     if name in BUILT_IN:
         return BUILT_IN[name]()
-    places = _places(name, root)
-    folder = _find(name, places)
+    paths = _search_paths(name, root)
+    folder = _find(name, paths)
     if folder is None:
         raise InputError(
-            f"{name} is not here: looked in {', '.join(map(str, places))}; {_remedy(name, places)}, "
-            f"or let CALMIX_DATA name the folder that has it"
+            f"{name} was not found in {', '.join(map(str, paths))}; {_remedy(name, paths)}, "
+            "or set CALMIX_DATA to the folder that has it"
         )
     return FROM_FILES[name](folder)
 
 
-def inventory(root: str | os.PathLike[str] | None = None) -> list[Entry]:
-    """What is here, missing or damaged, where it was looked for, and how to get it; asks no network."""
+def inventory(root: Root = None) -> list[Entry]:
+    """State of every data set, where it was searched for, and how to get it; without network access."""
     return [look_up(name, root) for name in NAMES]
 
 
-def look_up(name: str, root: str | os.PathLike[str] | None = None) -> Entry:
-    """The inventory's entry for one set. CIFAR's files are judged by their sizes, IDX files are read."""
-    _check_name(name)
+def look_up(name: str, root: Root = None) -> Entry:
+    """The inventory's entry for one data set. Of CIFAR's files the sizes are checked; IDX files are read."""
+    one_of("data set", name, NAMES)
     if name in BUILT_IN:
         return Entry(name, "present")
-    places = _places(name, root)
-    folder = _find(name, places)
-    remedy = _remedy(name, places)
+    paths = _search_paths(name, root)
+    folder = _find(name, paths)
+    remedy = _remedy(name, paths)
     if folder is None:
-        return Entry(name, "missing", looked=places, remedy=remedy)
-    paths = [folder / file for file in FILES[name]]
-    size = None if name == "folder" else sum(path.stat().st_size for path in paths if path.is_file())
+        return Entry(name, "missing", searched=paths, remedy=remedy)
+    files = [folder / file for file in FILES[name]]
+    size = None if name == "folder" else sum(file.stat().st_size for file in files if file.is_file())
     try:
         if name in ("cifar10", "cifar100"):
             check_sizes(folder, CIFAR10 if name == "cifar10" else CIFAR100)
@@ -127,23 +128,21 @@ def look_up(name: str, root: str | os.PathLike[str] | None = None) -> Entry:
         else:
             FROM_FILES[name](folder)
     except InputError as error:
-        return Entry(name, "damaged", folder, places, size, str(error), remedy)
-    return Entry(name, "present", folder, places, size)
+        return Entry(name, "damaged", folder, paths, size, str(error), remedy)
+    return Entry(name, "present", folder, paths, size)
 
 
-def download(
-    name: str, root: str | os.PathLike[str] | None = None, *, progress: Progress | None = None
-) -> Path:
-    """Get a set from its publisher unless it is here and sound; returns its folder.
+def download(name: str, root: Root = None, *, progress: Progress | None = None) -> Path:
+    """Download a data set from its publisher unless valid files are present; returns its folder.
 
-    What an earlier, broken-off call has fetched is used, and so is an archive which somebody put into `root`.
+    An interrupted download is resumed, and a valid archive that is already in `root` is used.
     """
     entry = look_up(name, root)
     if name not in REMOTES:
-        raise InputError(f"name: {name} cannot be downloaded; {entry.remedy or 'it is always here'}")
-    if entry.state == "present" and entry.found is not None:
-        return entry.found
-    target = entry.looked[0]
+        raise InputError(f"{name} cannot be downloaded; {entry.remedy or 'it is built in'}")
+    if entry.state == "present" and entry.folder is not None:
+        return entry.folder
+    target = entry.searched[0]
     if name in ("cifar10", "cifar100"):
         archive = fetch(REMOTES[name][0], target.parent, progress=progress)
         return unpack(archive, target.name)
@@ -152,23 +151,19 @@ def download(
     return target
 
 
-def _check_name(name: str) -> None:
-    one_of("data set", name, NAMES)
-
-
-def _places(name: str, root: str | os.PathLike[str] | None) -> tuple[Path, ...]:
-    """Where a set is looked for; not in a root named for another set, since IDX sets share file names."""
+def _search_paths(name: str, root: Root) -> tuple[Path, ...]:
+    """Where a data set is searched for; not in another one's folder, as IDX sets share file names."""
     top = default_root() if root is None else Path(root)
-    foreign = top.name in NAMES and top.name != name
-    return tuple(top / place for place in PLACES[name] if not (place == "." and foreign))
+    another = top.name in NAMES and top.name != name
+    return tuple(top / path for path in SEARCH_PATHS[name] if not (path == "." and another))
 
 
-def _find(name: str, places: tuple[Path, ...]) -> Path | None:
-    """The first place that has any of the set's files."""
-    return next((place for place in places if any((place / file).exists() for file in FILES[name])), None)
+def _find(name: str, paths: tuple[Path, ...]) -> Path | None:
+    """The first path with any of the data set's files."""
+    return next((path for path in paths if any((path / file).exists() for file in FILES[name])), None)
 
 
-def _remedy(name: str, places: tuple[Path, ...]) -> str:
+def _remedy(name: str, paths: tuple[Path, ...]) -> str:
     if name == "folder":
-        return f"put images into {places[0]}/train/<class>/*.jpg and {places[0]}/val/<class>/*.jpg"
-    return f"`calmix data --download {name}` gets it"
+        return f"put images into {paths[0]}/train/<class>/*.jpg and {paths[0]}/val/<class>/*.jpg"
+    return f"download it with calmix.data.download({name!r}) or the command `calmix data`"

@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 from the official binary archives: records of label bytes and pixels, no pickle."""
+"""CIFAR-10 and CIFAR-100 from the official binary archives, without pickle."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ CLASSES_10, CLASSES_100, COARSE_100 = (tuple(s.split()) for s in (_CLASSES_10, _
 
 @dataclass(frozen=True)
 class Layout:
-    """The files of each part with their number of images, and the names behind each image's label bytes."""
+    """Files of each part with their number of images, and the names of the labels of an image."""
 
     folder: str
     train: dict[str, int]
@@ -41,68 +41,53 @@ class Layout:
 
     @property
     def record(self) -> int:
-        """Bytes of one image: its labels, the class last, then the red, the green and the blue pixels."""
+        """Bytes per image: its labels, the class last, then red, green and blue pixels."""
         return len(self.names) + PIXELS
 
 
-CIFAR10 = Layout(
-    folder="cifar-10-batches-bin",
-    train={f"data_batch_{i}.bin": 10_000 for i in range(1, 6)},
-    test={"test_batch.bin": 10_000},
-    names=(CLASSES_10,),
-)
-CIFAR100 = Layout(
-    folder="cifar-100-binary",
-    train={"train.bin": 50_000},
-    test={"test.bin": 10_000},
-    names=(COARSE_100, CLASSES_100),
-)
+_BATCHES_10 = {f"data_batch_{i}.bin": 10_000 for i in range(1, 6)}
+CIFAR10 = Layout("cifar-10-batches-bin", _BATCHES_10, {"test_batch.bin": 10_000}, (CLASSES_10,))
+_PARTS_100 = {"train.bin": 50_000}, {"test.bin": 10_000}
+CIFAR100 = Layout("cifar-100-binary", *_PARTS_100, (COARSE_100, CLASSES_100))
 
 
-def load_cifar10(folder: Path) -> DataSet:
-    """50,000 and 10,000 colour images of 32 x 32 in ten classes, from the files of `cifar-10-batches-bin`."""
-    check_sizes(folder, CIFAR10)
-    train, test = (_read(folder, CIFAR10, files) for files in (CIFAR10.train, CIFAR10.test))
-    return DataSet("cifar10", CLASSES_10, train, test)
-
-
-def load_cifar100(folder: Path) -> DataSet:
-    """The same in a hundred classes, from `cifar-100-binary`; the twenty coarse labels are the groups."""
-    check_sizes(folder, CIFAR100)
-    train, test = (_read(folder, CIFAR100, files) for files in (CIFAR100.train, CIFAR100.test))
-    return DataSet("cifar100", CLASSES_100, train, test, group_names=COARSE_100)
+def load_cifar(folder: Path, layout: Layout) -> DataSet:
+    """50,000 and 10,000 colour images of 32 x 32 in ten classes, or in a hundred, whose twenty coarse labels
+    are the groups."""
+    check_sizes(folder, layout)
+    train, test = (_read(folder, layout, files) for files in (layout.train, layout.test))
+    *groups, classes = layout.names
+    return DataSet(f"cifar{len(classes)}", classes, train, test, groups[0] if groups else None)
 
 
 def check_sizes(folder: Path, layout: Layout) -> None:
-    """Refuse a folder in which a file is missing or has another size than the official one."""
+    """Every official file must be there and have its official size."""
     for file, count in (layout.train | layout.test).items():
         path, expected = folder / file, count * layout.record
         if not path.is_file():
-            raise InputError(f"{path}: missing; {expected:,} bytes expected")
-        if (found := path.stat().st_size) != expected:
-            raise InputError(f"{path}: {found:,} bytes found, {expected:,} expected")
+            raise InputError(f"{path}: missing, expected {expected:,} bytes")
+        if (size := path.stat().st_size) != expected:
+            raise InputError(f"{path}: expected {expected:,} bytes, got {size:,}")
 
 
 def _read(folder: Path, layout: Layout, files: dict[str, int]) -> Part:
-    """One read into one array; the images stay where they were read, and NHWC is a matter of strides."""
+    """All files read into one array; the NHWC images are a view of it."""
     records = np.empty((sum(files.values()), layout.record), dtype=np.uint8)
     end = 0
     for file, count in files.items():
         begin, end = end, end + count
         with open(folder / file, "rb") as opened:
-            found = opened.readinto(records[begin:end])  # type: ignore[arg-type]
-        if found != count * layout.record:
-            raise InputError(f"{folder / file}: {found:,} bytes read, {count * layout.record:,} expected")
+            size = opened.readinto(records[begin:end])  # type: ignore[arg-type]
+        if size != count * layout.record:
+            raise InputError(f"{folder / file}: expected {count * layout.record:,} bytes, got {size:,}")
         for column, names in enumerate(layout.names):
-            read = records[begin:end, column]
-            if (worst := int(read.max())) >= len(names):
-                at = int(read.argmax())
+            values = records[begin:end, column]
+            if (largest := int(values.max())) >= len(names):
+                image, last = int(values.argmax()), len(names) - 1
                 raise InputError(
-                    f"{folder / file}: label {worst} of image {at}; expected 0 to {len(names) - 1}"
+                    f"{folder / file}: the label of image {image} must be in 0..{last}, got {largest}"
                 )
     width = len(layout.names)
-    *groups, labels = (
-        column.contiguous() for column in torch.from_numpy(records[:, :width]).long().unbind(1)
-    )
+    *groups, labels = torch.from_numpy(records[:, :width]).long().T.contiguous()
     images = torch.from_numpy(records)[:, width:].view(-1, 3, 32, 32).permute(0, 2, 3, 1)
     return Part(images, labels, groups[0] if groups else None)

@@ -1,4 +1,4 @@
-"""The paper's toy: five clusters in the plane, each with a radius of its own."""
+"""The paper's toy data: five Gaussian clusters in the plane with different radii."""
 
 import math
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from calmix.data.dataset import DataSet, Part
 from calmix.errors import InputError
 from calmix.seeds import generator
 
-DISTANCE = 3.0  # of the centres from the origin, around which there are no data
+DISTANCE = 3.0  # of the centres from the origin
 RADII = (0.2, 0.35, 0.5, 0.65, 0.8)
 
 
@@ -25,17 +25,17 @@ class Clusters:
 
 
 def make_clusters(size: int = 1000, *, seed: int = 0) -> Clusters:
-    """`size` points in equal numbers from five round Gaussians, whose standard deviation is the radius.
+    """`size` points in equal numbers from five isotropic Gaussians, whose standard deviation is the radius.
 
-    The centres stand on a circle, the first at the top; the two widest clusters touch, so that a perfect
-    classifier still errs a little.
+    The centres are on a circle, the first at the top; the two widest clusters overlap, so that even the best
+    classifier makes a few errors.
 
-    >>> made = make_clusters(50)
-    >>> made.points.shape, made.labels.bincount()
+    >>> clusters = make_clusters(50)
+    >>> clusters.points.shape, clusters.labels.bincount()
     (torch.Size([50, 2]), tensor([10, 10, 10, 10, 10]))
     """
     if size < 1 or size % len(RADII):
-        raise InputError(f"size: {size}; give a positive multiple of {len(RADII)}, the number of clusters")
+        raise InputError(f"size must be a positive multiple of the {len(RADII)} clusters, got {size}")
     angles = math.pi / 2 + 2 * math.pi / len(RADII) * torch.arange(len(RADII))
     centres = DISTANCE * torch.stack([angles.cos(), angles.sin()], dim=1)
     radii = torch.tensor(RADII)

@@ -1,7 +1,7 @@
-"""Folders of corrupted images in the official layout of CIFAR-10-C and CIFAR-100-C, written and read.
+"""Corrupted test sets: computed batch by batch, or in folders of the layout of CIFAR-10-C and CIFAR-100-C.
 
 `<name>.npy` holds uint8 (5 N, H, W, C), severity s in rows (s - 1) N to s N, and `labels.npy` the N labels
-five times. A folder that calmix wrote also says in `corruptions.json` what it was made from.
+five times. A folder written by calmix has its seed and a digest of the images in `corruptions.json`.
 """
 
 import contextlib
@@ -13,8 +13,9 @@ import math
 import multiprocessing
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,30 +24,32 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from numpy.lib import format as npy
+from torch import Tensor
 
-from calmix.corruptions.constants import CORRUPTIONS, SEVERITIES, constants
-from calmix.corruptions.corrupt import corrupt
+from calmix.corruptions.constants import CORRUPTIONS, SEVERITIES, check_severity, constants
+from calmix.corruptions.dispatch import corrupt
 from calmix.corruptions.draws import block_length
 from calmix.corruptions.frost import frost_source
+from calmix.data.dataset import Draws, Examples, Part
 from calmix.errors import InputError
-from calmix.files import replacing
+from calmix.files import read_npy_header, replacing
+from calmix.workers import init_worker
 
 Images = npt.NDArray[np.uint8]
 Folder = str | os.PathLike[str]
-RECORD = "corruptions.json"
+PROVENANCE = "corruptions.json"
 
 
 def open_corrupted(folder: Folder, name: str, severity: int) -> Images:
-    """The images of one corruption and severity, uint8 (N, H, W, C), mapped from the file, not read yet."""
-    if severity not in SEVERITIES:
-        raise InputError(f"severity={severity!r} is no severity; give one of 1, 2, 3, 4, 5")
+    """The images of one corruption and severity, uint8 (N, H, W, C), memory-mapped."""
+    check_severity(severity)
     path = Path(folder) / f"{name}.npy"
     shape, dtype = _header(path)
     if dtype != np.uint8 or len(shape) != 4 or shape[-1] not in (1, 3) or shape[0] % len(SEVERITIES):
-        raise InputError(f"{path} holds {dtype} {shape}; expected uint8 (5 N, height, width, 3 or 1)")
+        raise InputError(f"{path} must be uint8 (5 N, height, width, 3 or 1), got {dtype} {shape}")
     labels = Path(folder) / "labels.npy"
     if labels.exists() and _header(labels)[0] != shape[:1]:
-        raise InputError(f"{path} holds {shape[0]} images, but {labels} {_header(labels)[0]} labels")
+        raise InputError(f"{path} has {shape[0]} images, but {labels} has {_header(labels)[0][0]} labels")
     count = shape[0] // len(SEVERITIES)
     images: Images = np.load(path, mmap_mode="r", allow_pickle=False)
     return images[(severity - 1) * count : severity * count]
@@ -57,11 +60,26 @@ def corrupted_labels(folder: Folder) -> npt.NDArray[np.int64]:
     path = Path(folder) / "labels.npy"
     shape, dtype = _header(path)
     if dtype.kind not in "ui" or len(shape) != 1 or shape[0] % len(SEVERITIES):
-        raise InputError(f"{path} holds {dtype} {shape}; expected whole numbers (5 N,)")
+        raise InputError(f"{path} must be integers (5 N,), got {dtype} {shape}")
     repeated = np.load(path, allow_pickle=False).reshape(len(SEVERITIES), -1)
     if (repeated != repeated[0]).any():
-        raise InputError(f"{path} does not repeat the same labels for each of the five severities")
+        raise InputError(f"{path} must repeat the same labels for each of the five severities")
     return repeated[0].astype(np.int64)  # type: ignore[no-any-return]
+
+
+def read_corrupted(folder: Path, name: str, severity: int, index: Tensor, labels: Tensor) -> Part:
+    """The images at `index` of a folder's test set, whose labels must be `labels`."""
+    images = open_corrupted(folder, name, severity)
+    if len(index) and int(index.max()) >= len(images):
+        raise InputError(f"{folder} has {len(images)} images of {name}, but index has {int(index.max())}")
+    folder_labels = torch.from_numpy(corrupted_labels(folder))[index]
+    if not torch.equal(folder_labels, labels):
+        i = int((folder_labels != labels).nonzero()[0, 0])
+        raise InputError(
+            f"{folder}: image {int(index[i])} has the label {int(folder_labels[i])}, but {int(labels[i])} in "
+            "the test set: the folder is of another test set or in another order"
+        )
+    return Part(torch.from_numpy(images[index.numpy()]), labels)
 
 
 def write_corrupted(
@@ -77,90 +95,82 @@ def write_corrupted(
 ) -> None:
     """Corrupt uint8 images (N, H, W, C) at all five severities and write the official layout to `out`.
 
-    A file appears when it is whole, and one that is there already is kept: a second call goes on where the
-    first was stopped. A folder made with another seed or from other images is refused. `jobs` processes work
-    on pieces of the set, few of which are in memory at a time. `progress(name, done, total)` counts images.
+    Files are written atomically, and complete ones are kept: a second call resumes an interrupted first. A
+    folder with another seed or other images raises an error. `jobs` processes work on chunks of the images,
+    of which few are in memory at a time. `progress(name, done, total)` counts images.
     """
     images, labels = np.asarray(images), np.asarray(labels)
     if images.ndim != 4 or images.dtype != np.uint8 or len(images) == 0:
-        raise InputError(f"images is {images.dtype} {images.shape}; give uint8 (N, height, width, 3 or 1)")
+        raise InputError(f"images must be uint8 (N, H, W, 3 or 1), got {images.dtype} {images.shape}")
     if labels.shape != (len(images),) or labels.dtype.kind not in "ui" or labels.min() < 0:
-        raise InputError(
-            f"labels is {labels.dtype} {labels.shape}; give {len(images)} whole numbers from 0 on"
-        )
+        raise InputError(f"labels must be {len(images)} integers from 0, got {labels.dtype} {labels.shape}")
     for name in names:
         constants(name, 1, size=32)
     out = Path(out)
     shape = (len(SEVERITIES) * len(images), *images.shape[1:])
-    missing = [name for name in names if not _holds(out / f"{name}.npy", shape, np.dtype(np.uint8))]
-    _keep_record(out, images, seed, frost_source(frost_folder) if "frost" in missing else None)
+    missing = [name for name in names if not _is_complete(out / f"{name}.npy", shape, np.dtype(np.uint8))]
+    _write_provenance(out, images, seed, frost_source(frost_folder) if "frost" in missing else None)
     dtype = next(np.dtype(kind) for kind in ("u1", "i2", "i8") if labels.max() <= np.iinfo(kind).max)
-    if not _holds(out / "labels.npy", shape[:1], dtype):
+    if not _is_complete(out / "labels.npy", shape[:1], dtype):
         with replacing(out / "labels.npy") as file:
             np.save(file, np.tile(labels.astype(dtype), len(SEVERITIES)))
 
     length = 16 * block_length(*images.shape[1:3])
     starts = range(0, len(images), length)
     tasks = (
-        (images[start : start + length], name, severity, seed, start, frost_folder)
+        (images[start : start + length], name, severity, start, {"seed": seed, "frost_folder": frost_folder})
         for name in missing
         for severity in SEVERITIES
         for start in starts
     )
     done, total = 0, shape[0] * len(missing)
-    with contextlib.closing(_pieces(tasks, jobs)) as pieces:
+    with contextlib.closing(_corrupt_chunks(tasks, jobs)) as chunks:
         for name in missing:
             with replacing(out / f"{name}.npy") as file:
                 npy.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
-                for piece in itertools.islice(pieces, len(SEVERITIES) * len(starts)):
-                    file.write(piece.data)
-                    done += len(piece)
+                for chunk in itertools.islice(chunks, len(SEVERITIES) * len(starts)):
+                    file.write(chunk.data)
+                    done += len(chunk)
                     if progress:
                         progress(name, done, total)
 
 
-Task = tuple[Images, str, int, int, int, Folder | None]
+def _corrupt_chunk(images: Images, name: str, severity: int, start: int, options: dict[str, Any]) -> Images:
+    return corrupt(images, name, severity, start=start, **options)
 
 
-def _piece(
-    images: Images, name: str, severity: int, seed: int, start: int, frost_folder: Folder | None
-) -> Images:
-    return corrupt(images, name, severity, seed=seed, start=start, frost_folder=frost_folder)
-
-
-def _pieces(tasks: Iterable[Task], jobs: int) -> Generator[Images, None, None]:
-    """What each task gives, in order; with several jobs, a few tasks run ahead of the one that is wanted."""
+def _corrupt_chunks(tasks: Iterable[tuple[Any, ...]], jobs: int) -> Generator[Images, None, None]:
+    """The result of each task, in order; with several jobs, a few tasks run ahead."""
     if jobs == 1:
-        yield from itertools.starmap(_piece, tasks)
+        yield from itertools.starmap(_corrupt_chunk, tasks)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_use_one_thread) as pool:
-        futures = (pool.submit(_piece, *task) for task in tasks)
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_init_worker) as pool:
+        futures = (pool.submit(_corrupt_chunk, *task) for task in tasks)
         ahead = deque(itertools.islice(futures, 3 * jobs))
         while ahead:
             yield ahead.popleft().result()
             ahead.extend(itertools.islice(futures, 1))
 
 
-def _use_one_thread() -> None:
+def _init_worker() -> None:
+    init_worker()
     cv2.setNumThreads(1)
     torch.set_num_threads(1)
 
 
-def _keep_record(out: Path, images: Images, seed: int, frost: str | None) -> None:
-    """Make the folder, or see that it was made from the same; write down what it is made from."""
-    path = out / RECORD
+def _write_provenance(out: Path, images: Images, seed: int, frost: str | None) -> None:
+    """Create the folder with its provenance; an existing folder must have the same."""
+    path = out / PROVENANCE
     new: dict[str, Any] = {"seed": seed, "shape": list(images.shape), "images": _digest(images)}
     if path.exists():
         old: dict[str, Any] = json.loads(path.read_text())
         for key, value in new.items():
             if old.get(key) != value:
-                raise InputError(
-                    f"{out} was made with {key}={old.get(key)}, not {value}; choose another folder"
-                )
+                raise InputError(f"{out} has {key}={old.get(key)} instead of {value}: choose another folder")
         new = old | new
     elif files := sorted(out.glob("*.npy")):
-        raise InputError(f"{out} holds {files[0].name}, which calmix did not write; choose another folder")
+        raise InputError(f"{out} has {files[0].name}, which calmix did not write: choose another folder")
     if frost:
         new["frost"] = frost
     out.mkdir(parents=True, exist_ok=True)
@@ -175,7 +185,7 @@ def _digest(images: Images) -> str:
     return digest.hexdigest()
 
 
-def _holds(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
+def _is_complete(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
     try:
         return _header(path) == (shape, dtype)
     except InputError:
@@ -183,24 +193,65 @@ def _holds(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
 
 
 def _header(path: Path) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and type of an array on disk; the file has to be as long as they say."""
+    """Shape and type of an array on disk; the file must have their size."""
     if not path.is_file():
-        there = sorted(file.stem for file in path.parent.glob("*.npy"))
-        near = difflib.get_close_matches(path.stem, there, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(there) or 'no .npy files'}"
-        raise InputError(f"{path} is missing; {hint}")
+        names = sorted(file.stem for file in path.parent.glob("*.npy"))
+        near = difflib.get_close_matches(path.stem, names, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names) or 'no .npy files'}"
+        raise InputError(f"{path} does not exist; {hint}")
     with path.open("rb") as file:
         try:
-            read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[
-                npy.read_magic(file)
-            ]
-            shape, _, dtype = read(file)
-        except (ValueError, KeyError) as error:
-            raise InputError(f"{path} is no .npy file ({error}); get it again") from error
-        if dtype.hasobject:
-            raise InputError(f"{path} holds pickled objects, which are never read; get it again")
+            shape, dtype = read_npy_header(file)
+        except ValueError as error:
+            raise InputError(f"{path} is not a .npy file of numbers ({error}); get it again") from error
         expected = file.tell() + math.prod(shape) * dtype.itemsize
-    found = path.stat().st_size
-    if found != expected:
-        raise InputError(f"{path} has {found:,} bytes, expected {expected:,}; get it again")
+    size = path.stat().st_size
+    if size != expected:
+        raise InputError(f"{path}: expected {expected:,} bytes, got {size:,}; get it again")
     return shape, dtype
+
+
+@dataclass(frozen=True)
+class Corrupted:
+    """The images of `part`, corrupted as they are read, so that a large data set is never in memory.
+
+    The draws of an image depend on its index in the part, not on the batches.
+    """
+
+    part: Examples
+    name: str
+    severity: int
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.part.shape) != 3:
+            raise InputError(f"{self.name} needs images, got examples of shape {self.part.shape}")
+
+    def __len__(self) -> int:
+        return len(self.part)
+
+    @property
+    def labels(self) -> Tensor:
+        return self.part.labels
+
+    @property
+    def groups(self) -> Tensor | None:
+        return self.part.groups
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.part.shape
+
+    def take(self, index: Tensor) -> "Corrupted":
+        return replace(self, part=self.part.take(index))
+
+    def read(self, batches: Sequence[Tensor], draws: Draws | None = None) -> Iterator[Tensor]:
+        for index, images in zip(batches, self.part.read(batches, draws), strict=True):
+            start = int(index[0])
+            if not torch.equal(index, torch.arange(start, start + len(index))):
+                raise InputError(
+                    "batches must be consecutive examples in order, as in test_batches; take() a subset first"
+                )
+            pixels = images.permute(0, 2, 3, 1).contiguous()
+            corrupted = corrupt(pixels, self.name, self.severity, seed=self.seed, start=start)
+            yield corrupted.permute(0, 3, 1, 2)

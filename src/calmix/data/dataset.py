@@ -1,7 +1,7 @@
-"""What a data set is: a training and a test part, each a few tensors instead of one object for each image."""
+"""Data sets: a training and a test part, each a few tensors instead of one object per image."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -12,15 +12,15 @@ from calmix.errors import InputError
 
 @dataclass(frozen=True)
 class Draws:
-    """The key of a part's own random draws: row m of an index `(len(members), B)` belongs to `members[m]`."""
+    """Key of a part's random draws."""
 
     seed: int
     epoch: int
-    members: tuple[int, ...]
+    member: int
 
 
 class Examples(Protocol):
-    """What batches need of a part, be it in memory (`Part`) or decoded from files (`ImageFiles`)."""
+    """What batches need of a part, in memory (`Part`) or decoded from files (`ImageFiles`)."""
 
     @property
     def labels(self) -> Tensor:
@@ -28,27 +28,27 @@ class Examples(Protocol):
 
     @property
     def groups(self) -> Tensor | None:
-        """`(N,)` int64, or None where the set has no groups besides its classes."""
+        """`(N,)` int64, or None if the data set has no groups besides its classes."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one example as a network sees it: `(C, H, W)` or `(F,)`."""
+        """Shape of one network input: `(C, H, W)` or `(F,)`."""
 
     def __len__(self) -> int: ...
 
     def take(self, index: Tensor) -> "Examples":
-        """The examples at `index`, which get the positions 0 to len(index) - 1."""
+        """The examples at `index`, renumbered from 0."""
 
     def read(self, batches: Sequence[Tensor], draws: Draws | None = None) -> Iterator[Tensor]:
-        """For each index `(..., B)` its inputs `(..., B, *shape)`; images as uint8. None: no random draws."""
+        """Inputs `(B, *shape)` for each index `(B,)`; images in uint8. No random draws if None."""
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
     """Examples in memory: uint8 images `(N, H, W, C)` or float32 vectors `(N, F)`, their labels and groups.
 
-    Only shapes are promised, not strides: CIFAR's images are a view of the file's own order, channels first,
-    and are gathered from there without a copy in between.
+    Strides may be any: CIFAR's images are a view of the file's layout, channels first, and batches are
+    gathered from there without another copy.
 
     >>> part = Part(torch.zeros(5, 8, 8, 1, dtype=torch.uint8), torch.tensor([0, 1, 2, 1, 0]))
     >>> len(part), part.shape, part.take(torch.tensor([1, 3])).labels
@@ -60,14 +60,13 @@ class Part:
     groups: Tensor | None = None
 
     def __post_init__(self) -> None:
-        found = f"{self.inputs.dtype} {tuple(self.inputs.shape)}"
         if (self.inputs.dtype, self.inputs.ndim) not in {(torch.uint8, 4), (torch.float32, 2)}:
-            raise InputError(f"inputs: {found}; give uint8 (N, H, W, C) or float32 (N, F)")
+            got = f"{self.inputs.dtype} {tuple(self.inputs.shape)}"
+            raise InputError(f"inputs must be uint8 (N, H, W, C) or float32 (N, F), got {got}")
         for name, column in (("labels", self.labels), ("groups", self.groups)):
             if column is not None and (column.dtype != torch.int64 or column.shape != self.inputs.shape[:1]):
-                raise InputError(
-                    f"{name}: {column.dtype} {tuple(column.shape)}; inputs are {found}, so give int64 (N,)"
-                )
+                got = f"{column.dtype} {tuple(column.shape)}"
+                raise InputError(f"{name} must be int64 ({len(self.inputs)},), got {got}")
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -78,32 +77,23 @@ class Part:
 
     @property
     def _rows(self) -> Tensor:
-        """The inputs as networks take them, channels first: `(N, C, H, W)` or `(N, F)`; a view."""
+        """The inputs as a view with channels first: `(N, C, H, W)` or `(N, F)`."""
         return self.inputs.permute(0, 3, 1, 2) if self.inputs.ndim == 4 else self.inputs
 
     def take(self, index: Tensor) -> "Part":
         rows = self._rows.index_select(0, index)
-        return Part(
-            rows.permute(0, 2, 3, 1) if rows.ndim == 4 else rows,
-            self.labels[index],
-            None if self.groups is None else self.groups[index],
-        )
-
-    def to(self, device: torch.device | str) -> "Part":
-        """The same examples on a device, so that batches are gathered there, not copied over at each step."""
-        groups = None if self.groups is None else self.groups.to(device)
-        return replace(self, inputs=self.inputs.to(device), labels=self.labels.to(device), groups=groups)
+        groups = None if self.groups is None else self.groups[index]
+        return Part(rows.permute(0, 2, 3, 1) if rows.ndim == 4 else rows, self.labels[index], groups)
 
     def read(self, batches: Sequence[Tensor], draws: Draws | None = None) -> Iterator[Tensor]:
         rows = self._rows
         for index in batches:
-            taken = rows.index_select(0, index.flatten().to(rows.device))
-            yield taken.view(*index.shape, *rows.shape[1:])
+            yield rows.index_select(0, index.to(rows.device))
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """A named set; labels are positions in `classes`, groups, where there are any, in `group_names`."""
+    """A named data set; labels are indices into `classes`, groups into `group_names`."""
 
     name: str
     classes: tuple[str, ...]

@@ -10,7 +10,7 @@ TEST_SIZE = 597
 
 
 def load_digits() -> DataSet:
-    """1,200 images for training and 597 for testing, stratified; which ones never changes.
+    """1,200 images for training and 597 for testing: a fixed stratified split.
 
     The values 0 to 16 become round(value * 255 / 16).
 
@@ -18,7 +18,7 @@ def load_digits() -> DataSet:
     >>> len(digits.train), len(digits.test), digits.train.shape
     (1200, 597, (1, 8, 8))
     """
-    from sklearn.datasets import load_digits as load_bunch  # a slow import, for this set alone
+    from sklearn.datasets import load_digits as load_bunch  # a slow import
 
     bunch = load_bunch()
     images = np.rint(bunch.images * (255 / 16)).astype(np.uint8)

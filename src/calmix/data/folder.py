@@ -1,4 +1,4 @@
-"""ImageNet, and anything laid out as `train/<class>/*.jpg`, `val/<class>/*.jpg`: decoded when needed."""
+"""ImageNet, and other folders `train/<class>/*.jpg`, `val/<class>/*.jpg`: images are decoded when needed."""
 
 import math
 import os
@@ -26,10 +26,10 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom
 class ImageFiles:
     """Colour images in files: names and labels are in memory, the images of a batch are decoded by a worker.
 
-    `files` are paths below `folder`, as bytes: a million names in one array. With draws (training) an image
-    is a random resized crop of `size` x `size` pixels, flipped half of the time, which depends on the draws
-    and its position alone, not on the number of workers; without (testing) it is the centre of the image
-    resized so that its shorter side is 256/224 of `size`.
+    `files` are paths relative to `folder`, as bytes: a million names in one array. With draws (training) an
+    image is a random resized crop of `size` x `size` pixels, flipped half of the time; it depends on the
+    draws and the image's index alone, not on the number of workers. Without draws (testing) it is the centre
+    of the image, resized so that its shorter side is 256/224 of `size`.
     """
 
     folder: Path
@@ -55,7 +55,7 @@ class ImageFiles:
             _Decoded(self, [index.numpy() for index in batches], draws),
             batch_size=None,
             num_workers=self.workers,
-            generator=torch.Generator(),  # else it would draw from the global one
+            generator=torch.Generator(),  # not the global generator
         )
         for images in loader:
             if isinstance(images, InputError):
@@ -64,29 +64,28 @@ class ImageFiles:
 
 
 def load_folder(root: str | os.PathLike[str], *, size: int = 224, workers: int | None = None) -> DataSet:
-    """The JPEG and PNG images below `root/train` and `root/val`; classes are the folders' names, sorted.
+    """The JPEG and PNG images in `root/train` and `root/val`; classes are the sorted names of their folders.
 
-    `workers` processes decode them, one for each CPU and at most eight unless told; 0: this process does.
+    `workers` processes decode images, by default one per CPU and at most eight; 0 decodes in this process.
     """
     root = Path(root)
     if workers is None:
-        workers = min(
-            8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        )
+        affinity = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
+        workers = min(8, len(affinity(0)))
     classes = class_names(root / "train")
     if unknown := set(class_names(root / "val")) - set(classes):
-        raise InputError(f"{root / 'val' / min(unknown)}: a class that {root / 'train'} does not have")
+        raise InputError(f"{root / 'val' / min(unknown)}: a class without a folder in {root / 'train'}")
     train, test = (_scan(root / part, classes, size, workers) for part in ("train", "val"))
     return DataSet("folder", classes, train, test)
 
 
 def class_names(folder: Path) -> tuple[str, ...]:
-    """The folders in `folder`, sorted by name; hidden ones do not count."""
+    """Names of the folders in `folder`, sorted, without hidden ones."""
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; images are expected in {folder}/<class>/*.jpg")
     names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != ".")
     if not names:
-        raise InputError(f"{folder}: no class in it; images are expected in {folder}/<class>/*.jpg")
+        raise InputError(f"{folder}: no class folders; images are expected in {folder}/<class>/*.jpg")
     return tuple(names)
 
 
@@ -94,51 +93,48 @@ def _scan(folder: Path, classes: tuple[str, ...], size: int, workers: int) -> Im
     files: list[bytes] = []
     counts = []
     for name in classes:
-        before = len(files)
-        if (folder / name).is_dir():
-            found = (entry.name for entry in os.scandir(folder / name))
-            files += sorted(
-                os.fsencode(f"{name}/{file}") for file in found if file.lower().endswith(SUFFIXES)
-            )
-        counts.append(len(files) - before)
+        entries = os.scandir(folder / name) if (folder / name).is_dir() else ()
+        images = [entry.name for entry in entries if entry.name.lower().endswith(SUFFIXES)]
+        files += sorted(os.fsencode(f"{name}/{image}") for image in images)
+        counts.append(len(images))
     if not files:
-        raise InputError(f"{folder}: no image in it; looked for {', '.join(SUFFIXES)} in {folder}/<class>")
+        raise InputError(f"{folder}: no images; expected {', '.join(SUFFIXES)} in {folder}/<class>")
     labels = torch.arange(len(classes)).repeat_interleave(torch.tensor(counts))
     return ImageFiles(folder, np.array(files), labels, size=size, workers=workers)
 
 
+@dataclass(frozen=True, eq=False)
 class _Decoded(Dataset[Tensor | InputError]):
-    """Batch i as uint8 `(..., B, 3, size, size)`, or the error, which a worker would bury in a traceback."""
+    """Batch i as uint8 `(B, 3, size, size)`, or the error, as DataLoader would add a traceback."""
 
-    def __init__(self, part: ImageFiles, batches: list[NDArray[np.int64]], draws: Draws | None) -> None:
-        self.part, self.batches, self.draws = part, batches, draws
+    part: ImageFiles
+    batches: list[NDArray[np.int64]]
+    draws: Draws | None
 
     def __len__(self) -> int:
         return len(self.batches)
 
     def __getitem__(self, i: int) -> Tensor | InputError:
         index, size = self.batches[i], self.part.size
-        images = np.empty((index.size, size, size, 3), dtype=np.uint8)
+        images = np.empty((len(index), size, size, 3), dtype=np.uint8)
         try:
-            for row, position in enumerate(index.flat):
+            for image, position in zip(images, index, strict=True):
                 path = self.part.folder / os.fsdecode(self.part.files[position])
-                images[row] = decode(path, size, self._random(row // index.shape[-1], int(position)))
+                random = None
+                if draws := self.draws:
+                    random = Random(derive(draws.seed, "crop", draws.member, draws.epoch, int(position)))
+                image[:] = decode(path, size, random)
         except InputError as error:
             return error
-        return torch.from_numpy(images.transpose(0, 3, 1, 2).copy()).view(*index.shape, 3, size, size)
-
-    def _random(self, row: int, position: int) -> Random | None:
-        if self.draws is None:
-            return None
-        return Random(derive(self.draws.seed, "crop", self.draws.members[row], self.draws.epoch, position))
+        return torch.from_numpy(images.transpose(0, 3, 1, 2).copy())
 
 
 def decode(path: Path, size: int, random: Random | None) -> NDArray[np.uint8]:
     """One image file as `(size, size, 3)`: a random resized crop and flip, or the centre if random is None.
 
     Crop and bilinear resize are one step. A JPEG whose crop is at least twice as large as `size` is decoded
-    at a half, a quarter or an eighth, never below what the crop needs: 2 to 4 times faster, and above
-    40 dB from the whole.
+    at half, quarter or eighth scale, never below the resolution of the crop: 2 to 4 times as fast, with a
+    PSNR above 40 dB.
     """
     try:
         with Image.open(path) as image:
@@ -150,13 +146,13 @@ def decode(path: Path, size: int, random: Random | None) -> NDArray[np.uint8]:
             box = (box[0] * x, box[1] * y, box[2] * x, box[3] * y)
             resized = _rgb(image).resize((size, size), Image.Resampling.BILINEAR, box=box)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise InputError(f"{path}: cannot be decoded as an image ({error}); mend or remove it") from error
+        raise InputError(f"{path}: cannot be decoded as an image ({error}); fix or remove it") from error
     pixels = np.asarray(resized)
     return pixels[:, ::-1] if random and random.random() < 0.5 else pixels
 
 
 def random_box(width: int, height: int, random: Random) -> Box:
-    """8 to 100 % of the area, aspect 3:4 to 4:3, anywhere; after ten misses the largest one in the middle."""
+    """8 to 100 % of the area, aspect ratio 3:4 to 4:3, anywhere; after ten misses the largest central box."""
     for _ in range(10):
         area = width * height * random.uniform(0.08, 1)
         aspect = math.exp(random.uniform(-1, 1) * math.log(4 / 3))
@@ -170,7 +166,7 @@ def random_box(width: int, height: int, random: Random) -> Box:
 
 
 def central_box(width: int, height: int, size: int) -> Box:
-    """What remains of the image when its shorter side becomes 256/224 of `size` and the middle is cut out."""
+    """The box that remains if the shorter side is resized to 256/224 of `size` and the centre is cropped."""
     shorter = round(size * 256 / 224)
     scale = shorter / min(width, height)
     box = []
@@ -183,7 +179,7 @@ def central_box(width: int, height: int, size: int) -> Box:
 
 
 def _rgb(image: Image.Image) -> Image.Image:
-    """Grey, palette, CMYK as RGB, without transparency; of 16-bit grey the upper byte (Pillow would clip)."""
+    """RGB from grey, palette, CMYK, without alpha; the upper byte of 16-bit grey (Pillow would clip)."""
     if image.mode.startswith("I"):
         image = Image.fromarray((np.asarray(image) >> 8).clip(0, 255).astype(np.uint8))
     if image.mode == "P":

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from calmix.ensembles.layers import LAYERS, RankOne
-from calmix.ensembles.members import TURN, new_turn, require_member, require_rows, rows_of_members
+from calmix.ensembles.members import require_member, require_rows, rows_of_members
 from calmix.ensembles.norm import BATCH_NORMS, MemberNorm, SynchronisedNorm
-from calmix.ensembles.swap import has_hooks, swap_modules
+from calmix.ensembles.swap import has_hooks, is_self_contained, swap_modules, with_replaced
 from calmix.errors import InputError
 
 ROW_STATISTICS = (*BATCH_NORMS, SynchronisedNorm, nn.SyncBatchNorm)
@@ -33,7 +33,9 @@ class BatchEnsemble(nn.Module):
     `module` itself is left as it is. Parts with parameters of any other kind, tied or parametrised weights
     and layers with hooks are refused by name. Inside, rows are folded member-major into the batch, (M * B,
     ...), so what the module does between its layers must treat rows alike and keep them first; `example`, an
-    input (B, ...), has that checked.
+    input (B, ...), has that checked. In evaluation without gradients, from 32 rows up, members pass one after
+    the other where that gives the same, through shallow copies of the module: attributes that it sets on
+    itself meanwhile are lost.
 
     >>> model = BatchEnsemble(nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3)), members=4)
     >>> model(torch.rand(5, 2)).shape, model(torch.rand(4, 5, 2), per_member=True).shape
@@ -92,37 +94,18 @@ class BatchEnsemble(nn.Module):
 
     def forward(self, x: Tensor, *, per_member: bool = False) -> Tensor:
         rows = rows_of_members(x, self.members, per_member=per_member)
-        if self._may_part(rows):
-            return self._apart(rows)
-        if TURN.member is None:
+        if rows.shape[1] < 32 or torch.is_grad_enabled() or torch.compiler.is_compiling():
             return self._folded(rows)
-        with new_turn():  # inside a member of another
-            return self._folded(rows)
+        return self._unrolled(rows) if may_unroll(self.network) else self._folded(rows)
 
     def _folded(self, rows: Tensor) -> Tensor:
         folded = rows.flatten(0, 1)
         out = require_rows(self.kind, self.network(folded), folded)
         return out.reshape(*rows.shape[:2], *out.shape[1:])
 
-    def _may_part(self, rows: Tensor) -> bool:
-        """In evaluation without gradients, one by one is the same, and from 32 rows up faster."""
-        return not (
-            rows.shape[1] < 32
-            or torch.is_grad_enabled()
-            or torch.compiler.is_compiling()
-            or any(
-                part.training or (isinstance(part, ROW_STATISTICS) and part.running_mean is None)
-                for part in self.network.modules()
-            )
-        )
-
-    def _apart(self, rows: Tensor) -> Tensor:
-        outputs = []
-        with new_turn():
-            for k, own in enumerate(rows_to_change(rows)):
-                TURN.member = k
-                outputs.append(require_rows(self.kind, self.network(own), own))
-        return torch.stack(outputs)
+    def _unrolled(self, rows: Tensor) -> Tensor:
+        each = zip(unroll(self.network, self.members), rows_to_change(rows), strict=True)
+        return torch.stack([require_rows(self.kind, network(own), own) for network, own in each])
 
     def member(self, k: int) -> nn.Module:
         """Member k alone, as a module like the original one, on copies of its values."""
@@ -170,6 +153,24 @@ class BatchEnsemble(nn.Module):
                 f"{self.kind} cannot be converted: on the example, {complaint} by up to "
                 f"{float((got - want).abs().max()):.3g}. Does it mix rows, or move them from the first axis?"
             )
+
+
+def may_unroll(network: nn.Module) -> bool:
+    """Whether members one by one are the same as folded: from 32 rows up that is faster in evaluation."""
+    return not any(
+        part.training
+        or has_hooks(part)  # which see the rows of all members together, however many there are
+        or not is_self_contained(part)
+        or (isinstance(part, ROW_STATISTICS) and part.running_mean is None)
+        for part in network.modules()
+    )
+
+
+def unroll(network: nn.Module, members: int) -> Iterator[nn.Module]:
+    """The plain network of each member in turn, on the current values of the ensemble."""
+    parts = {part: part.unroll() for part in network.modules() if isinstance(part, (RankOne, MemberNorm))}
+    for _ in range(members):
+        yield with_replaced(network, {part: next(plain) for part, plain in parts.items()})
 
 
 def rows_to_change(rows: Tensor) -> Iterator[Tensor]:

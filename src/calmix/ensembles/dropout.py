@@ -3,10 +3,14 @@
 import copy
 import functools
 import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
 
+from calmix.ensembles.batch import BatchEnsemble
 from calmix.ensembles.graphs import outside_graphs
 from calmix.ensembles.members import require_member, require_rows, rows_of_members
 from calmix.ensembles.swap import swap_modules
@@ -17,6 +21,9 @@ ROWS_AT_ONCE = 64
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 
 
+Key: TypeAlias = tuple[int | str, ...]
+
+
 class Draws(threading.local):
     """Where the masks of the pass that runs in this thread come from: one key for each block of rows.
 
@@ -25,7 +32,8 @@ class Draws(threading.local):
     """
 
     def __init__(self) -> None:
-        self.keys: list[tuple[int, str, int]] = []
+        self.keys: list[Key] = []
+        self.training_keys: list[Key] = []
         self.place = 0
 
     @outside_graphs
@@ -35,7 +43,8 @@ class Draws(threading.local):
             raise InputError("a sampled dropout layer was called outside of its MCDropout: call that instead")
         mask = torch.empty_like(like)
         for key, block in zip(self.keys, mask.chunk(len(self.keys)), strict=True):
-            block.bernoulli_(keep, generator=generator(*key, self.place, device=like.device))
+            seed, *path = key
+            block.bernoulli_(keep, generator=generator(int(seed), *path, self.place, device=like.device))
         self.place += 1
         return mask
 
@@ -58,6 +67,48 @@ class SampledDropout(nn.Module):
         like = x.detach() if elements else x.new_empty(*x.shape[:2], *[1] * (x.ndim - 2))
         mask: Tensor = DRAWS.mask(like, keep)
         return torch.addcmul(x.new_zeros(()), x, mask, value=1 / keep)  # x * mask / keep in one pass
+
+
+class KeyedDropout(nn.Module):
+    """Plain dropout whose training masks come from the keys of `keyed_dropout` while those are set."""
+
+    def __init__(self, plain: nn.Module) -> None:
+        super().__init__()
+        self.plain = plain
+        self.sampled = (SampledDropout(plain),)  # type: ignore[arg-type]  # no submodule: it shares `plain`
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.sampled[0](x) if self.training and DRAWS.training_keys else self.plain(x)
+        return out
+
+
+def key_dropout(model: nn.Module) -> nn.Module:
+    """`model`, changed in place: its dropout layers follow `keyed_dropout`. MCDropout does so by itself."""
+    if isinstance(model, MCDropout):
+        return model
+
+    def swap(part: nn.Module) -> nn.Module | None:
+        return KeyedDropout(copy.deepcopy(part)) if isinstance(part, DROPOUTS) else None
+
+    return swap_modules(model, swap)
+
+
+@contextmanager
+def keyed_dropout(model: nn.Module, keys: Sequence[Key]) -> Iterator[None]:
+    """Draw the masks of one training pass from `keys`, one for each equal block of rows, in their order.
+
+    A process that passes only some of the blocks draws the same masks for them. The members of a
+    BatchEnsemble, whose rows follow each other inside, have masks of their own.
+    """
+    members = model.members if isinstance(model, BatchEnsemble) else 1
+    own = [(*key, member) if member else key for member in range(members) for key in keys]
+    DRAWS.training_keys, DRAWS.place = own, 0
+    if not isinstance(model, MCDropout):
+        DRAWS.keys = own
+    try:
+        yield
+    finally:
+        DRAWS.training_keys, DRAWS.keys = [], []
 
 
 def copied(rows: Tensor) -> Tensor:
@@ -128,13 +179,13 @@ class MCDropout(nn.Module):
                     "run it again: put checkpoints around parts of the network that have no dropout"
                 )
             self.steps += 1
-            return self._drawn(copied(rows), [(self.seed, "step", self.steps)])
+            return self._drawn(copied(rows), DRAWS.training_keys or [(self.seed, "step", self.steps)])
         at_once = max(1, ROWS_AT_ONCE // max(1, rows.shape[1]))
-        keys = [(self.seed, "sample", k) for k in range(self.samples)]
+        keys: list[Key] = [(self.seed, "sample", k) for k in range(self.samples)]
         starts = range(0, self.samples, at_once)
         return torch.cat([self._drawn(copied(rows[i : i + at_once]), keys[i : i + at_once]) for i in starts])
 
-    def _drawn(self, rows: Tensor, keys: list[tuple[int, str, int]]) -> Tensor:
+    def _drawn(self, rows: Tensor, keys: list[Key]) -> Tensor:
         DRAWS.keys, DRAWS.place = keys, 0
         try:
             out: Tensor = self.network(rows.flatten(0, 1))

@@ -1,15 +1,14 @@
 """A linear layer or convolution that members share, each with a rank-one factor of its own."""
 
 import copy
-from collections.abc import Callable
-from functools import partial
-from typing import TypeAlias
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from calmix.ensembles.members import TURN, require_channels, require_shares
+from calmix.ensembles.members import require_channels, require_shares
+from calmix.ensembles.swap import shallow_copy
 
 Layer: TypeAlias = (
     nn.Linear
@@ -23,16 +22,16 @@ Layer: TypeAlias = (
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, *TRANSPOSED)
 
-FORMED_TOGETHER = 2**16
-"""Up to so many weights, the first member to pass alone forms those of all: time is dearer than memory."""
+FORM_TOGETHER = 2**16
+"""Up to this many weights, `unroll` forms those of all members at once: less time, but more memory."""
 
 
 class RankOne(nn.Module):
     """Member k has the weights W_k = W o (r_k s_k^T) and a bias b_k of its own (Wen et al., 2020).
 
     r (M, out) scales the rows of W, which make the outputs; s (M, in) its columns, which meet the inputs,
-    also where a convolution has groups. Rows come and go member-major, (M * B, ...); in the turn of one
-    member, all are its own. There are two ways to compute it, equal but for rounding:
+    also where a convolution has groups. Rows come and go member-major, (M * B, ...). There are two ways to
+    compute it, equal but for rounding:
 
     - scale: r_k o (W * (s_k o x)) + b_k, one product with W for all, but more passes over the activations
     - form: every W_k, one product a member, and the results joined; not for transposed convolutions
@@ -49,21 +48,17 @@ class RankOne(nn.Module):
             layer.bias = None
 
     def forward(self, x: Tensor, output_size: list[int] | None = None) -> Tensor:
-        if TURN.member is not None:
-            return self._alone(x, TURN.member, output_size)
         self._require_channels(x)
         require_shares(self.layer, x, len(self.r))
         if isinstance(self.layer, TRANSPOSED) or not forming_pays(x, self.layer.weight, len(self.r)):
-            return self._scale(x, self.r, self.s, self.bias, output_size)
+            return self._scale(x, output_size)
         return self._form(x)
 
-    def _scale(
-        self, x: Tensor, r: Tensor, s: Tensor, bias: Tensor | None, output_size: list[int] | None
-    ) -> Tensor:
-        x = (self._by_member(x, s) * self._along_channels(s, x)).flatten(0, 1)
+    def _scale(self, x: Tensor, output_size: list[int] | None) -> Tensor:
+        x = (self._by_member(x) * self._along_channels(self.s, x)).flatten(0, 1)
         y = self.layer(x) if output_size is None else self.layer(x, output_size)
-        each, factor = self._by_member(y, r), self._along_channels(r, y)
-        y = each * factor if bias is None else torch.addcmul(self._along_channels(bias, y), each, factor)
+        each, r = self._by_member(y), self._along_channels(self.r, y)
+        y = each * r if self.bias is None else torch.addcmul(self._along_channels(self.bias, y), each, r)
         return y.flatten(0, 1)
 
     def _form(self, x: Tensor) -> Tensor:
@@ -73,31 +68,20 @@ class RankOne(nn.Module):
             rows = x.reshape(members, x.shape[:-1].numel() // members, x.shape[-1])
             y = rows @ weights.mT if self.bias is None else self.bias.unsqueeze(1).baddbmm(rows, weights.mT)
             return y.reshape(*x.shape[:-1], y.shape[-1])
-        own = zip(self._formed(x, self.r, self.s, self.bias), x.chunk(members), strict=True)
-        return torch.cat([layer(rows) for layer, rows in own])
-
-    def _alone(self, x: Tensor, k: int, output_size: list[int] | None) -> Tensor:
-        if self in TURN.layers:  # looked up first: small batches feel every step of the way
-            return TURN.layers[self][k](x)
-        self._require_channels(x)
-        r, s = self.r[k, None], self.s[k, None]
-        bias = None if self.bias is None else self.bias[k, None]
-        if isinstance(self.layer, TRANSPOSED):
-            return self._scale(x, r, s, bias, output_size)
-        if self.layer.weight.numel() > FORMED_TOGETHER or torch.compiler.is_compiling():
-            return self._formed(x, r, s, bias)[0](x)
-        TURN.layers[self] = self._formed(x, self.r, self.s, self.bias)
-        return TURN.layers[self][k](x)
-
-    def _formed(
-        self, x: Tensor, r: Tensor, s: Tensor, bias: Tensor | None
-    ) -> list[Callable[[Tensor], Tensor]]:
-        """The plain layer of each member, on weights that lie in memory as `x` does."""
         assert not isinstance(self.layer, TRANSPOSED)
-        layer = F.linear if isinstance(self.layer, nn.Linear) else self.layer._conv_forward
-        biases = [None] * len(r) if bias is None else bias.unbind()
-        own = zip(self._weights(r, s, x).unbind(), biases, strict=True)
-        return [partial(layer, weight=weight, bias=bias) for weight, bias in own]
+        biases = [None] * members if self.bias is None else self.bias
+        own = zip(x.chunk(members), self._weights(self.r, self.s, x), biases, strict=True)
+        return torch.cat([self.layer._conv_forward(rows, weight, bias) for rows, weight, bias in own])
+
+    def unroll(self) -> Iterator[nn.Module]:
+        """The plain layer of each member, on weights formed from the current values: for evaluation only."""
+        if self.layer.weight.numel() > FORM_TOGETHER:
+            return (MemberLayer(self, k) for k in range(len(self.r)))
+        return (self.plain(k, weight) for k, weight in enumerate(self._weights(self.r, self.s)))
+
+    def plain(self, k: int, weight: Tensor) -> nn.Module:
+        bias = None if self.bias is None else self.bias[k]
+        return shallow_copy(self.layer, _parameters={"weight": weight, "bias": bias})
 
     def _require_channels(self, x: Tensor) -> None:
         require_channels(self.layer, x.shape[-1 if isinstance(self.layer, nn.Linear) else 1], self.s.shape[1])
@@ -118,10 +102,9 @@ class RankOne(nn.Module):
         outer = rows.reshape(len(r), -1, 1, *ones) * columns.reshape(len(r), -1, weight.shape[1], *ones)
         return weight * outer
 
-    @staticmethod
-    def _by_member(x: Tensor, values: Tensor) -> Tensor:
+    def _by_member(self, x: Tensor) -> Tensor:
         """x (M * B, ...) as (M, B, ...)."""
-        return x.reshape(len(values), x.shape[0] // len(values), *x.shape[1:])
+        return x.reshape(len(self.r), x.shape[0] // len(self.r), *x.shape[1:])
 
     def _along_channels(self, values: Tensor, x: Tensor) -> Tensor:
         """values (M, channels), shaped to meet the channels of x as (M, B, ...)."""
@@ -137,6 +120,19 @@ class RankOne(nn.Module):
         if self.bias is not None:
             layer.bias = nn.Parameter(self.bias[k].detach().clone(), self.bias.requires_grad)
         return layer
+
+
+class MemberLayer(nn.Module):
+    """Member k of a rank-one layer: its weights exist during the call only."""
+
+    def __init__(self, layer: RankOne, k: int) -> None:
+        super().__init__()
+        self.layer, self.k = layer, k
+
+    def forward(self, x: Tensor, *options: Any) -> Tensor:
+        r, s = self.layer.r[self.k, None], self.layer.s[self.k, None]
+        y: Tensor = self.layer.plain(self.k, self.layer._weights(r, s, x)[0])(x, *options)
+        return y
 
 
 def forming_pays(x: Tensor, weight: Tensor, members: int) -> bool:

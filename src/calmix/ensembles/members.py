@@ -1,39 +1,10 @@
-"""The member axis: how it enters an ensemble, and whose turn it is inside."""
+"""The member axis: how it enters an ensemble, and checks of what comes out."""
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor, nn
 
 from calmix.errors import InputError
-
-
-class Turn(threading.local):
-    """Whose rows pass through a BatchEnsemble in this thread: one member's alone, or (None) those of all.
-
-    Set on the instance, not the class, because torch.compile watches the former only. `layers` are the
-    plain layers of all members, where the first has formed them for those who follow.
-    """
-
-    def __init__(self) -> None:
-        self.member: int | None = None
-        self.layers: dict[nn.Module, list[Callable[[Tensor], Tensor]]] = {}
-
-
-TURN = Turn()
-
-
-@contextmanager
-def new_turn() -> Iterator[None]:
-    """A turn of nobody, whoever's it was, until the end of the block."""
-    before = TURN.member, TURN.layers
-    TURN.member, TURN.layers = None, {}
-    try:
-        yield
-    finally:
-        TURN.member, TURN.layers = before
 
 
 def rows_of_members(x: Tensor, members: int, *, per_member: bool) -> Tensor:

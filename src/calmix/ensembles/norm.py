@@ -1,6 +1,7 @@
 """Batch norm with one copy a member, and batch norm across processes."""
 
 import copy
+from collections.abc import Iterator
 from typing import Any, TypeVar, cast
 
 import torch
@@ -8,7 +9,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from calmix.ensembles.members import TURN, require_channels, require_shares
+from calmix.ensembles.members import require_channels, require_shares
 from calmix.ensembles.swap import has_hooks, swap_modules
 from calmix.errors import InputError
 
@@ -22,12 +23,13 @@ class MemberNorm(nn.Module):
         self.norms.training = norms[0].training
 
     def forward(self, x: Tensor) -> Tensor:
-        if TURN.member is not None:
-            alone: Tensor = self.norms[TURN.member](x)
-            return alone
         require_shares(self.norms[0], x, len(self.norms))
         shares = x.chunk(len(self.norms))
         return torch.cat([norm(share) for norm, share in zip(self.norms, shares, strict=True)])
+
+    def unroll(self) -> Iterator[nn.Module]:
+        """The norm of each member itself."""
+        return iter(self.norms)
 
     def member(self, k: int) -> nn.Module:
         """The norm of member k alone, a copy."""

@@ -1,14 +1,19 @@
 """Exchange parts of a module for others, wherever they stand."""
 
 from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType, NoneType
+from typing import Any, TypeVar
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 def has_hooks(part: nn.Module) -> bool:
     """Whether calling a part does more than its class says, which is lost when it is swapped."""
     hooks = (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks)
-    return any(hooks) or "forward" in vars(part)
+    return any(hooks) or "forward" in vars(part) or part._compiled_call_impl is not None
 
 
 def swap_modules(root: nn.Module, swap: Callable[[nn.Module], nn.Module | None]) -> nn.Module:
@@ -41,3 +46,63 @@ def swap_modules(root: nn.Module, swap: Callable[[nn.Module], nn.Module | None])
         if old is not new:
             vars(old).clear()
     return swapped
+
+
+def shallow_copy(module: Module, **attributes: Any) -> Module:
+    """A second module on the same values, apart from the `attributes` named."""
+    copy = object.__new__(type(module))
+    vars(copy).update(vars(module) | attributes)
+    return copy
+
+
+def with_replaced(module: nn.Module, replacements: dict[nn.Module, nn.Module]) -> nn.Module:
+    """`module` with parts replaced, itself unchanged: shallow copies of all that contains a replaced one.
+
+    Every part must be self-contained: any other reference would still lead to what was replaced. The
+    dictionary is extended by what is copied, so that a shared part stays shared.
+
+    >>> net = nn.Sequential(nn.ReLU())
+    >>> with_replaced(net, {net[0]: nn.GELU()}), net
+    (Sequential(
+      (0): GELU(approximate='none')
+    ), Sequential(
+      (0): ReLU()
+    ))
+    """
+    if module not in replacements:
+        parts = {
+            name: None if part is None else with_replaced(part, replacements)
+            for name, part in module._modules.items()
+        }
+        same = all(part is module._modules[name] for name, part in parts.items())
+        replacements[module] = module if same else shallow_copy(module, _modules=parts)
+    return replacements[module]
+
+
+STANDARD_ATTRIBUTES = frozenset(vars(nn.Module()))
+PLAIN = (
+    NoneType,
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    torch.dtype,
+    torch.device,
+    Tensor,
+    type,
+    BuiltinFunctionType,
+)
+
+
+def is_self_contained(module: nn.Module) -> bool:
+    """Whether a module refers to others as registered children only, not in a list or by a bound method."""
+    return all(is_plain(value) for name, value in vars(module).items() if name not in STANDARD_ATTRIBUTES)
+
+
+def is_plain(value: object) -> bool:
+    if isinstance(value, (list, tuple, set)):
+        return all(map(is_plain, value))
+    if isinstance(value, dict):
+        return all(map(is_plain, value.values()))
+    return isinstance(value, PLAIN) or (isinstance(value, FunctionType) and value.__closure__ is None)

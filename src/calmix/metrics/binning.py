@@ -1,8 +1,8 @@
-"""Sums by cell, the one form behind every binned metric.
+"""Sums per cell, from which every binned metric is computed.
 
-A cell is a bin of a class. For each cell three numbers are kept: how many values fell into it (`size`),
-their sum (`total`), and how many came true (`hits`). They add over blocks, over processes, and under the
-weights of a bootstrap; a metric is a function of them (`Statistic`).
+A cell is a bin of a class. Each cell has three sums: the number of values (`size`), their sum (`total`), and
+the number of correct ones (`hits`). The sums add over blocks, over processes, and under the weights of a
+bootstrap; a metric is a function of them (`Statistic`).
 """
 
 import bisect
@@ -23,7 +23,7 @@ Bins: TypeAlias = Callable[[Tensor, bool], Tensor]
 
 
 class Cells(NamedTuple):
-    """Sums by cell, each (..., classes, bins) in float64."""
+    """Sums per cell, each (..., classes, bins) in float64."""
 
     size: Tensor
     total: Tensor
@@ -31,7 +31,7 @@ class Cells(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What a block adds: V values for each example, and at most one cell in which it came true."""
+    """What a block adds to the sums: V values for each example, and at most one hit."""
 
     cell: Tensor  # (B, V)
     value: Tensor  # (B, V), float64
@@ -41,11 +41,11 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True)
 class Statistic:
-    """What a metric adds up, in (classes, bins) cells, and what it makes of the sums.
+    """A metric as sums over (classes, bins) cells, and a function of the sums.
 
-    `terms` numbers the cells row by row; one number more, classes * bins, takes what is left out. `value` is
-    the quantity on the scale where errors add, and `finish` takes it into the metric's range (a square root,
-    a limit), so that the ends of an interval can be taken there too.
+    `terms` numbers the cells row by row; values that are left out go to one extra cell, classes * bins.
+    `value` is the quantity before it is brought into the metric's range, and `finish` does that (square root,
+    clipping). Intervals are computed on `value`, and their ends are finished like the metric.
     """
 
     shape: tuple[int, int]
@@ -53,15 +53,20 @@ class Statistic:
     value: Callable[[Cells], Tensor]
     finish: Callable[[Tensor], Tensor]
 
-    def zeros(self, *more: int) -> Tensor:
-        """Sums of nothing: (3, cells + 1, ...)."""
-        return torch.zeros(3, self.shape[0] * self.shape[1] + 1, *more, dtype=torch.float64)
+    def zeros(self, *trailing: int) -> Tensor:
+        """Empty sums, (3, cells + 1, *trailing)."""
+        return torch.zeros(3, self.shape[0] * self.shape[1] + 1, *trailing, dtype=torch.float64)
 
     def add(self, sums: Tensor, block: Block) -> None:
         """Add a block to `sums` (3, cells + 1)."""
         cell, value, hit_cell, hit = self.terms(block)
+        size = sums.new_ones(1)
+        if block.weights is not None:
+            size = block.weights[:, None].expand_as(value).reshape(-1)
+            value = torch.where(block.weights[:, None] > 0, value * block.weights[:, None], 0)
+            hit = hit * block.weights
         cell = cell.reshape(-1)
-        sums[0].scatter_add_(0, cell, sums.new_ones(1).expand_as(cell))
+        sums[0].scatter_add_(0, cell, size.expand_as(cell))
         sums[1].scatter_add_(0, cell, value.reshape(-1))
         sums[2].scatter_add_(0, hit_cell, hit)
 
@@ -77,48 +82,48 @@ class Statistic:
         return self.cells(sums)
 
     def of(self, sample: Sample) -> float:
-        """The metric."""
+        """The metric of a sample."""
         return float(self.finish(self.value(self.sum(sample.blocks()))))
 
 
 def equal_width(num_bins: int) -> Bins:
-    """Bin m holds (m-1)/M < p <= m/M; 0 joins the first bin, what rounding puts above 1 the last."""
+    """Bin m holds (m-1)/M < p <= m/M; 0 is in the first bin, values that rounding put above 1 in the last."""
     edges = torch.arange(1, num_bins, dtype=torch.float64) / num_bins
 
     def bins(p: Tensor, narrow: bool) -> Tensor:
         if not narrow:
             return torch.bucketize(p.contiguous(), edges)
-        # A float32 times a number below 2^29 is exact in float64, and too coarse to fall between m/M and its
-        # rounded edge: the arithmetic is the comparison, at a seventh of its time.
+        # A float32 times an integer below 2^29 is exact in float64, and float32 is too coarse for a value
+        # between m/M and its rounded edge: the result is that of the comparison, in a seventh of the time.
         return p.mul(num_bins).ceil_().sub_(1).clamp_(0, num_bins - 1).long()
 
     return bins
 
 
 def equal_mass(edges: Tensor) -> Bins:
-    """Bins below and including each upper edge, edges (V, M) ascending."""
+    """A bin includes its upper edge; edges (V, M) ascending."""
     return lambda p, narrow: torch.searchsorted(edges, p.T.contiguous()).T
 
 
 def mass_edges(values: Iterable[Tensor], num_bins: int, above: float = -math.inf) -> Tensor:
-    """Upper edges (V, num_bins) of runs of equal length, from the values (N,) above a threshold, V times.
+    """Upper edges (V, num_bins) of bins of equal mass, for V columns of values (N,) above a threshold.
 
-    The runs are those of `numpy.array_split` on the sorted values, each edge the last value of its run; equal
-    values share a bin, because a bin is chosen by value.
+    The runs are those of `numpy.array_split` on the sorted values, each edge the last value of its run. Equal
+    values share a bin, because the edges alone decide.
     """
-    found = []
+    edges = []
     for column in values:
         ordered = np.sort(column.numpy())
-        # key=float: a float32 is compared as the float64 it stands for
+        # key=float: a float32 is compared with the threshold in float64
         kept = ordered[bisect.bisect_right(ordered, above, key=float) :]
         size, longer = divmod(len(kept), num_bins)
         ends = np.cumsum([size + 1] * longer + [size] * (num_bins - longer)) - 1
-        found.append(kept[ends].astype(np.float64) if len(kept) else np.full(num_bins, np.inf))
-    return torch.from_numpy(np.stack(found))
+        edges.append(kept[ends].astype(np.float64) if len(kept) else np.full(num_bins, np.inf))
+    return torch.from_numpy(np.stack(edges))
 
 
 def top_label(bins: Bins) -> Callable[[Block], Terms]:
-    """Each row adds its confidence, and whether its prediction was right."""
+    """Each row adds its confidence, and a hit if its prediction is correct."""
 
     def terms(block: Block) -> Terms:
         confidence = block.confidence.double()[:, None]
@@ -129,7 +134,7 @@ def top_label(bins: Bins) -> Callable[[Block], Terms]:
 
 
 def every_class(bins: Bins, num_bins: int, above: float = -math.inf) -> Callable[[Block], Terms]:
-    """Each row adds all its probabilities above a threshold, and its label came true in the label's class."""
+    """Each row adds its probabilities above a threshold, and a hit in its label's class."""
 
     def terms(block: Block) -> Terms:
         value = block.probs.double()
@@ -137,8 +142,8 @@ def every_class(bins: Bins, num_bins: int, above: float = -math.inf) -> Callable
         cell = bins(value, block.narrow) + torch.arange(0, classes * num_bins, num_bins)
         if above > -math.inf:
             cell = cell.masked_fill(value <= above, classes * num_bins)
-        hit_cell = cell.gather(1, block.labels[:, None])[:, 0]
-        return Terms(cell, value, hit_cell, value.new_ones(len(value)))
+        column, hit = block.class_hit
+        return Terms(cell, value, cell.gather(1, column[:, None])[:, 0], hit)
 
     return terms
 
@@ -147,8 +152,8 @@ def each_row(value: Callable[[Block], Tensor]) -> Callable[[Block], Terms]:
     """Each row adds one value to the only cell."""
 
     def terms(block: Block) -> Terms:
-        only, added = torch.zeros_like(block.labels), value(block).double()
-        return Terms(only[:, None], added[:, None], only, torch.zeros_like(added))
+        cell, values = torch.zeros_like(block.labels), value(block).double()
+        return Terms(cell[:, None], values[:, None], cell, torch.zeros_like(values))
 
     return terms
 

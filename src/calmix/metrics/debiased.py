@@ -1,28 +1,35 @@
-"""Debiased calibration error: what remains of the squared error once the noise of each bin is subtracted."""
+"""Debiased calibration error: the squared error of each bin minus the part that is sampling noise."""
 
 import torch
 from torch import Tensor
 
 from calmix.metrics.binning import Cells, Statistic, bins_of_equal_mass
-from calmix.metrics.checks import Array
+from calmix.metrics.checks import Array, refuse_weights
 from calmix.metrics.sample import Sample
 
 
 def dce(
-    probs: Array, labels: Array, *, num_bins: int = 15, classwise: bool = False, squared: bool = False
+    probs: Array,
+    labels: Array,
+    *,
+    num_bins: int = 15,
+    classwise: bool = False,
+    squared: bool = False,
+    weights: None = None,
 ) -> float:
     """Debiased calibration error, in the l2 norm over bins of equal mass (Kumar et al. 2019).
 
     The square root of sum_b n_b / n [(confidence_b - accuracy_b)² - accuracy_b (1 - accuracy_b) / (n_b - 1)],
-    cut at 0; a bin of one value adds 0. Where `ece` of a calibrated model is all noise, this is near 0.
+    clipped at 0; a bin of one value adds 0. Near 0 for a calibrated model, whose `ece` is all noise.
 
-    `classwise` cuts the sum of every class against the rest at 0 and takes the root of their mean. `squared`
-    gives the sum itself (with `classwise` the mean of the sums), uncut: it may be negative.
+    `classwise` clips the sum of each class against the rest at 0 and takes the root of their mean. `squared`
+    returns the sum itself (with `classwise` the mean of the sums), not clipped: it may be negative.
 
     >>> import torch
     >>> dce(torch.tensor([[0.75, 0.25]] * 4), torch.tensor([0, 0, 0, 1]), num_bins=1, squared=True)
     -0.0625
     """
+    refuse_weights("dce", weights, "a repeated row would change the correction for noise")
     sample = Sample(probs, labels)
     return dce_statistic(sample, num_bins=num_bins, classwise=classwise, squared=squared).of(sample)
 

@@ -1,102 +1,114 @@
-"""Binned calibration errors: how far the accuracy of a bin is from its confidence, on average.
+"""Binned calibration errors: mean distance between the accuracy and the confidence of a bin.
 
-With n_b of n values in bin b, all four are sums of n_b / n |accuracy_b - confidence_b|; they differ in which
-probabilities are binned (the largest of a row, or every class against the rest) and in how the bins are cut.
+With n_b of n values in bin b, all four are sums of n_b / n |accuracy_b - confidence_b|. They differ in the
+probabilities that are binned (largest of a row, or each class against the rest) and in the edges of the bins.
 """
 
 from torch import Tensor
 
 from calmix.errors import InputError
-from calmix.metrics.binning import (
-    Cells,
-    Statistic,
-    bins_of_equal_mass,
-    equal_mass,
-    equal_width,
-    every_class,
-    mass_edges,
-    top_label,
-)
-from calmix.metrics.checks import Array, check_count
+from calmix.metrics import binning
+from calmix.metrics.binning import Cells, Statistic
+from calmix.metrics.checks import Array, check_count, refuse_weights
 from calmix.metrics.sample import Sample
 
+MOVED = "its bins have equally many values, and repeated rows would move their edges"
 
-def ece(probs: Array, labels: Array, *, num_bins: int = 15) -> float:
+
+def ece(probs: Array, labels: Array, *, num_bins: int = 15, weights: Array | None = None) -> float:
     """Expected calibration error: the largest probability of each row, bins of equal width.
 
-    Bin m holds (m-1)/M < p <= m/M. Naeini et al. 2015, Guo et al. 2017.
+    Bin m holds (m-1)/M < p <= m/M. For probs (N,) they are bins of P(y = 1) itself. An example counts as
+    often as its weight (N,) says. Naeini et al. 2015, Guo et al. 2017.
 
     >>> import torch
     >>> ece(torch.tensor([[0.75, 0.25], [0.25, 0.75]]), torch.tensor([0, 0]))
     0.25
     """
-    sample = Sample(probs, labels)
+    sample = Sample(probs, labels, weights=weights)
     return ece_statistic(sample, num_bins=num_bins).of(sample)
 
 
-def ace(probs: Array, labels: Array, *, num_bins: int = 15, classwise: bool = False) -> float:
-    """Adaptive calibration error: as `ece`, with bins that hold equally many values.
+def ace(
+    probs: Array,
+    labels: Array,
+    *,
+    num_bins: int = 15,
+    classwise: bool = False,
+    weights: None = None,
+) -> float:
+    """Adaptive calibration error: as `ece`, with bins of equally many values.
 
-    `classwise` bins every class against the rest and takes the mean over the classes (Nixon et al. 2019).
+    `classwise` bins each class against the rest and takes the mean over the classes (Nixon et al. 2019).
 
     >>> import torch
     >>> ace(torch.tensor([[0.75, 0.25], [0.25, 0.75]]), torch.tensor([0, 0]), classwise=True)
     0.5
     """
+    refuse_weights("ace", weights, MOVED)
     sample = Sample(probs, labels)
     return ace_statistic(sample, num_bins=num_bins, classwise=classwise).of(sample)
 
 
-def sce(probs: Array, labels: Array, *, num_bins: int = 15) -> float:
-    """Static calibration error: every class against the rest, bins of equal width, mean over the classes.
+def sce(probs: Array, labels: Array, *, num_bins: int = 15, weights: Array | None = None) -> float:
+    """Static calibration error: each class against the rest, bins of equal width, mean over the classes.
 
-    Nixon et al. 2019.
+    For probs (N,) the one class is y = 1. An example counts as often as its weight (N,) says. Nixon et al.
+    2019.
 
     >>> import torch
     >>> sce(torch.tensor([[0.75, 0.25], [0.25, 0.75]]), torch.tensor([0, 0]))
     0.5
     """
-    sample = Sample(probs, labels)
+    sample = Sample(probs, labels, weights=weights)
     return sce_statistic(sample, num_bins=num_bins).of(sample)
 
 
-def tace(probs: Array, labels: Array, *, num_bins: int = 15, threshold: float = 0.01) -> float:
+def tace(
+    probs: Array, labels: Array, *, num_bins: int = 15, threshold: float = 0.01, weights: None = None
+) -> float:
     """Thresholded adaptive calibration error: class-wise `ace` of the probabilities above `threshold`.
 
-    A bin weighs its share of the values that its class keeps; a class that keeps none adds 0. Nixon et al.
-    2019.
+    A bin is weighted by its share of its class's values above the threshold; a class without any adds 0.
+    Nixon et al. 2019.
 
     >>> import torch
     >>> tace(torch.tensor([[1.0, 0.0], [0.5, 0.5]]), torch.tensor([0, 1]))
     0.375
     """
+    refuse_weights("tace", weights, MOVED)
     sample = Sample(probs, labels)
     return tace_statistic(sample, num_bins=num_bins, threshold=threshold).of(sample)
 
 
 def ece_statistic(sample: Sample, *, num_bins: int = 15) -> Statistic:
     check_count("num_bins", num_bins)
-    return Statistic((1, num_bins), top_label(equal_width(num_bins)), mean_error, share)
+    return Statistic(
+        (1, num_bins), binning.top_label(binning.equal_width(num_bins)), mean_error, unit_interval
+    )
 
 
 def ace_statistic(sample: Sample, *, num_bins: int = 15, classwise: bool = False) -> Statistic:
-    return Statistic(*bins_of_equal_mass(sample, num_bins, classwise), mean_error, share)
+    return Statistic(*binning.bins_of_equal_mass(sample, num_bins, classwise), mean_error, unit_interval)
 
 
 def sce_statistic(sample: Sample, *, num_bins: int = 15) -> Statistic:
     check_count("num_bins", num_bins)
     return Statistic(
-        (sample.classes, num_bins), every_class(equal_width(num_bins), num_bins), mean_error, share
+        (sample.classes, num_bins),
+        binning.every_class(binning.equal_width(num_bins), num_bins),
+        mean_error,
+        unit_interval,
     )
 
 
 def tace_statistic(sample: Sample, *, num_bins: int = 15, threshold: float = 0.01) -> Statistic:
     check_count("num_bins", num_bins)
     if not 0 <= threshold < 1:
-        raise InputError(f"threshold is {threshold}: it must be in [0, 1), like a probability")
-    edges = mass_edges(sample.columns(), num_bins, threshold)
-    terms = every_class(equal_mass(edges), num_bins, threshold)
-    return Statistic((sample.classes, num_bins), terms, mean_error, share)
+        raise InputError(f"threshold is {threshold}: it must be in [0, 1)")
+    edges = binning.mass_edges(sample.columns(), num_bins, threshold)
+    terms = binning.every_class(binning.equal_mass(edges), num_bins, threshold)
+    return Statistic((sample.classes, num_bins), terms, mean_error, unit_interval)
 
 
 def mean_error(cells: Cells) -> Tensor:
@@ -105,6 +117,6 @@ def mean_error(cells: Cells) -> Tensor:
     return ((cells.hits - cells.total).abs().sum(-1) / values).mean(-1)
 
 
-def share(number: Tensor) -> Tensor:
-    """Into 0..1, where every error above lies."""
-    return number.clamp(0, 1)
+def unit_interval(error: Tensor) -> Tensor:
+    """Clipped to [0, 1], the range of these errors."""
+    return error.clamp(0, 1)

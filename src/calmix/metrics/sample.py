@@ -1,4 +1,4 @@
-"""A sample of predictions, read in blocks of rows that fit the cache and checked as they are read."""
+"""A sample of predictions, read in blocks of rows that fit the cache and validated as they are read."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,18 +9,11 @@ import torch
 from torch import Tensor
 
 from calmix.errors import InputError
-from calmix.metrics.checks import (
-    SUM_TOLERANCE,
-    Array,
-    check_array,
-    check_count,
-    check_length,
-    check_range,
-    check_rows,
-)
+from calmix.metrics import checks
+from calmix.metrics.checks import SUM_TOLERANCE, Array
 
-BLOCK = 1 << 17  # values of a block: with its float64 copy and its cells about 3 MB
-CHUNK = 1 << 20  # values of a chunk of columns
+BLOCK = 1 << 17  # values in a block: about 3 MB with its float64 copy and its cells
+CHUNK = 1 << 20  # values in a chunk of columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +23,7 @@ class Block:
     probs: Tensor
     labels: Tensor
     group: Tensor
+    weights: Tensor | None = None  # (B,), float64
 
     @property
     def narrow(self) -> bool:
@@ -49,72 +43,128 @@ class Block:
     def hit(self) -> Tensor:
         """Whether the first largest probability of each row is its label's, bool (B,).
 
-        The label's being the largest settles it, unless another is as large and comes first. Two as large as
-        each other are at most one half: only there is it looked for, and only a tie is worth an argmax.
+        A label with the largest probability is a hit, unless a class before it has the same probability. Two
+        equal probabilities are at most one half, so only those rows are searched for ties, and only ties need
+        an argmax.
         """
         hit = self.label_probability == self.confidence
-        # NumPy finds and takes rows two or three times as fast as torch.
-        doubtful = np.flatnonzero(hit & (self.confidence <= 0.5 + SUM_TOLERANCE))
-        if len(doubtful):
-            probs = torch.from_numpy(self.probs.numpy().take(doubtful, 0))
-            largest = probs == torch.from_numpy(self.confidence.numpy().take(doubtful))[:, None]
-            if largest.count_nonzero().item() > len(doubtful):
-                hit[doubtful] = probs.argmax(1) == self.labels[doubtful]
+        # NumPy's flatnonzero and take are two or three times as fast as torch's.
+        candidates = np.flatnonzero(hit & (self.confidence <= 0.5 + SUM_TOLERANCE))
+        if len(candidates):
+            probs = torch.from_numpy(self.probs.numpy().take(candidates, 0))
+            largest = probs == torch.from_numpy(self.confidence.numpy().take(candidates))[:, None]
+            if largest.count_nonzero().item() > len(candidates):
+                hit[candidates] = probs.argmax(1) == self.labels[candidates]
         return hit
+
+    @property
+    def correct(self) -> Tensor:
+        """Whether the predicted class is the label, bool (B,)."""
+        return self.hit
+
+    @property
+    def columns(self) -> Tensor:
+        """The probability of every class, (B, C)."""
+        return self.probs
+
+    @property
+    def class_hit(self) -> tuple[Tensor, Tensor]:
+        """The column of `probs` in which each row may have a hit, and whether it has one, (B,) each."""
+        return self.labels, self.probs.new_ones(len(self.labels), dtype=torch.float64)
+
+
+class BinaryBlock(Block):
+    """Probabilities P(y = 1), (B, 1): they are judged themselves, whichever class is the likelier."""
+
+    @cached_property
+    def confidence(self) -> Tensor:
+        return self.probs[:, 0]
+
+    @cached_property
+    def label_probability(self) -> Tensor:
+        return self.columns.gather(1, self.labels[:, None])[:, 0]
+
+    @cached_property
+    def hit(self) -> Tensor:
+        return self.labels == 1
+
+    @property
+    def correct(self) -> Tensor:
+        return (self.confidence > 0.5) == self.hit
+
+    @property
+    def columns(self) -> Tensor:
+        p = self.probs.double()
+        return torch.cat([1 - p, p], dim=1)
+
+    @property
+    def class_hit(self) -> tuple[Tensor, Tensor]:
+        return torch.zeros_like(self.labels), self.labels.double()
 
 
 class Sample:
-    """Predictions and what came true: probs (N, C), labels (N,), and optionally a group (N,) of each example.
+    """Predictions and true labels: probs (N, C) or P(y = 1) (N,), labels (N,), and optionally a group and a
+    weight (N,) for each example.
 
-    Everything is computed on the CPU, block by block, wherever the arrays are: the same numbers come from
-    every device, also from one without float64, and a memory-mapped array is never read whole.
+    Everything is computed on the CPU, block by block, whatever the arrays' device: results do not depend on
+    the device, which may lack float64, and a memory-mapped array is never read whole.
     """
 
     def __init__(
-        self, probs: Array, labels: Array, group: Array | None = None, num_groups: int | None = None
+        self,
+        probs: Array,
+        labels: Array,
+        group: Array | None = None,
+        num_groups: int | None = None,
+        weights: Array | None = None,
     ):
-        check_array("probs", probs, "examples", "classes")
-        check_array("labels", labels, "examples", integers=True)
-        check_length("labels", labels, probs.shape[0])
+        checks.check_probs(probs)
+        checks.check_array("labels", labels, "examples", integers=True)
+        checks.check_length("labels", labels, probs.shape[0])
         self.size: int = probs.shape[0]
-        self.classes: int = probs.shape[1]
-        self.groups = self.classes
-        self._probs, self._labels, self._group = probs, labels, group
+        self.binary = probs.ndim == 1
+        self.classes: int = 1 if self.binary else probs.shape[1]  # columns of probabilities
+        self.labels = 2 if self.binary else self.classes
+        self.groups = self.labels
+        self._probs, self._labels, self._group = probs[:, None] if self.binary else probs, labels, group
+        self._weights = None if weights is None else relative_weights(weights, self.size)
         if group is None:
             if num_groups is not None:
-                raise InputError(f"num_groups is {num_groups}, but there is no group: give both or neither")
+                raise InputError(f"num_groups is {num_groups}, but group is None: give both or neither")
             return
-        check_array("group", group, "examples", integers=True)
-        check_length("group", group, self.size)
+        checks.check_array("group", group, "examples", integers=True)
+        checks.check_length("group", group, self.size)
         self.groups = int(integers(group).max()) + 1 if num_groups is None else num_groups
-        check_count("num_groups", self.groups)
+        checks.check_count("num_groups", self.groups)
 
     def blocks(self, rows: int | None = None) -> Iterator[Block]:
-        """The sample in blocks of `rows` examples, checked; as many as fit the cache where none are given."""
+        """The sample in validated blocks of `rows` examples; by default as many as fit the cache."""
         rows = rows or max(1, BLOCK // self.classes)
         for start in range(0, self.size, rows):
             part = slice(start, start + rows)
             probs, labels = floats(self._probs[part]), integers(self._labels[part])
-            check_rows(probs, start)
-            check_range("labels", labels, self.classes, start)
+            (checks.check_unit if self.binary else checks.check_rows)(probs, start)
+            checks.check_range("labels", labels, self.labels, start)
             group = labels
             if self._group is not None:
                 group = integers(self._group[part])
-                check_range("group", group, self.groups, start)
-            yield Block(probs, labels, group)
+                checks.check_range("group", group, self.groups, start)
+            weights = None if self._weights is None else self._weights[part]
+            yield (BinaryBlock if self.binary else Block)(probs, labels, group, weights)
 
     def whole(self) -> Block:
-        """The sample as one block; it shares the memory of what was given where that lies on the CPU."""
+        """The sample as one block of all classes; it shares the memory of arrays (N, C) on the CPU."""
         self.check()
-        labels = integers(self._labels)
-        return Block(floats(self._probs), labels, labels if self._group is None else integers(self._group))
+        probs, labels = floats(self._probs), integers(self._labels)
+        group = labels if self._group is None else integers(self._group)
+        return Block(BinaryBlock(probs, labels, group).columns if self.binary else probs, labels, group)
 
     def check(self) -> None:
         for _ in self.blocks():
             pass
 
     def columns(self) -> Iterator[Tensor]:
-        """The probabilities class by class, (N,) each; several are read at once, as rows are contiguous."""
+        """The probabilities class by class, (N,) each; read several at once, as rows are contiguous."""
         self.check()
         width = max(1, CHUNK // self.size)
         for start in range(0, self.classes, width):
@@ -125,24 +175,40 @@ class Sample:
         return torch.cat([block.confidence for block in self.blocks()])
 
 
+def relative_weights(weights: Array, examples: int) -> Tensor:
+    """Weights (N,) in float64, divided by their mean."""
+    whole = isinstance(weights, Tensor) and not weights.is_floating_point() and weights.dtype != torch.bool
+    whole = whole or (isinstance(weights, np.ndarray) and weights.dtype.kind in "iu")
+    checks.check_array("weights", weights, "examples", integers=whole)
+    checks.check_length("weights", weights, examples)
+    numbers = _tensor(weights).double()
+    wrong = ~((numbers >= 0) & numbers.isfinite())
+    if wrong.any():
+        at = int(wrong.nonzero()[0])
+        raise InputError(f"weights[{at}] is {float(numbers[at])}: a weight must be finite, and at least 0")
+    if not numbers.any():
+        raise InputError("weights are all 0: at least one must be positive")
+    numbers = numbers / numbers.max()
+    return numbers / numbers.mean()
+
+
 def floats(array: Array) -> Tensor:
-    """As a CPU tensor, float32 or float64; a narrower type is widened."""
+    """A CPU tensor in float32 or float64; narrower types are widened."""
     tensor = _tensor(array)
     return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
 
 def integers(array: Array) -> Tensor:
-    """As a CPU tensor of int64."""
+    """A CPU tensor in int64."""
     return _tensor(array).long()
 
 
 def _tensor(array: Array) -> Tensor:
     if isinstance(array, Tensor):
         return array.detach().cpu()
-    # torch has no type for other byte orders, nor for floats longer than float64,
-    array = array.astype(
-        np.float64 if array.dtype.itemsize > 8 else array.dtype.newbyteorder("="), copy=False
-    )
-    # and shares memory only with an array that it may write to and that runs forwards.
+    # torch has neither other byte orders nor floats longer than float64.
+    kind = np.dtype(np.float64) if array.dtype.itemsize > 8 else array.dtype.newbyteorder("=")
+    array = array.astype(kind, copy=False)
+    # It shares memory only with writeable arrays without negative strides.
     shared = array.flags.writeable and all(stride >= 0 for stride in array.strides)
     return torch.from_numpy(array if shared else array.copy())

@@ -1,4 +1,4 @@
-"""Metrics of predictions that come in batches, or lie in several processes."""
+"""Metrics of predictions that arrive in batches or in several processes."""
 
 from dataclasses import dataclass
 
@@ -8,16 +8,16 @@ from torch import Tensor
 
 from calmix.errors import InputError
 from calmix.metrics.binning import Cells
-from calmix.metrics.checks import Array, check_count
+from calmix.metrics.checks import Array, check_array, check_count
 from calmix.metrics.errors import ece_statistic, mean_error, sce_statistic
-from calmix.metrics.reliability import Reliability, class_gap_statistic, gap_by_bin, reliability_of
+from calmix.metrics.gaps import Reliability, class_gap_statistic, gap_by_bin, reliability_of
 from calmix.metrics.sample import Sample
 from calmix.metrics.scores import BRIER, NLL
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What an `Accumulator` has seen; every field equals the function of its name."""
+    """Metrics of all examples of an `Accumulator`; each field equals the function of its name."""
 
     examples: int
     accuracy: float
@@ -31,13 +31,13 @@ class Scores:
 
 
 class Accumulator:
-    """Metrics from batches: the same numbers as the one-shot functions, from sums that add.
+    """Metrics from batches: the same values as the one-shot functions, from additive sums.
 
     >>> import torch
-    >>> seen = Accumulator(2)
-    >>> seen.update(torch.tensor([[0.75, 0.25]]), torch.tensor([0]))
-    >>> seen.update(torch.tensor([[0.25, 0.75]]), torch.tensor([0]))
-    >>> seen.compute().ece, seen.compute().gap
+    >>> accumulator = Accumulator(2)
+    >>> accumulator.update(torch.tensor([[0.75, 0.25]]), torch.tensor([0]))
+    >>> accumulator.update(torch.tensor([[0.25, 0.75]]), torch.tensor([0]))
+    >>> accumulator.compute().ece, accumulator.compute().gap
     (0.25, -0.25)
     """
 
@@ -45,22 +45,17 @@ class Accumulator:
         check_count("num_classes", num_classes)
         check_count("num_bins", num_bins)
         self.num_classes, self.num_bins = num_classes, num_bins
-        shapes = {
-            "top": (1, num_bins),
-            "every": (num_classes, num_bins),
-            "label": (1, num_classes),
-            "nll": (1, 1),
-            "brier": (1, 1),
-        }
-        self._cells = {
-            name: Cells(*torch.zeros(3, *shape, dtype=torch.float64)) for name, shape in shapes.items()
-        }
+        shapes = {"top": (1, num_bins), "every": (num_classes, num_bins), "label": (1, num_classes)}
+        shapes |= {"nll": (1, 1), "brier": (1, 1)}
+        zeros = {name: torch.zeros(3, *shape, dtype=torch.float64) for name, shape in shapes.items()}
+        self._cells = {name: Cells(*sums) for name, sums in zeros.items()}
 
     def update(self, probs: Array, labels: Array) -> None:
-        """Add a batch, probs (N, C) and labels (N,); one that is refused leaves no trace."""
+        """Add a batch, probs (N, C) and labels (N,); an invalid batch changes nothing."""
+        check_array("probs", probs, "examples", "classes")
         sample = Sample(probs, labels)
         if sample.classes != self.num_classes:
-            raise InputError(f"probs have {sample.classes} classes, and the accumulator {self.num_classes}")
+            raise InputError(f"probs has {sample.classes} classes, the accumulator {self.num_classes}")
         statistics = {
             "top": ece_statistic(sample, num_bins=self.num_bins),
             "every": sce_statistic(sample, num_bins=self.num_bins),
@@ -75,17 +70,17 @@ class Accumulator:
         self._add({name: statistic.cells(sums[name]) for name, statistic in statistics.items()})
 
     def merge(self, other: "Accumulator") -> "Accumulator":
-        """Add what another one has seen; returns this one."""
+        """Add the examples of another accumulator; returns this one."""
         if (self.num_classes, self.num_bins) != (other.num_classes, other.num_bins):
             raise InputError(
-                f"other counts {other.num_classes} classes in {other.num_bins} bins, "
-                f"this accumulator {self.num_classes} in {self.num_bins}: they cannot be added"
+                f"other has {other.num_classes} classes and {other.num_bins} bins, "
+                f"this accumulator {self.num_classes} and {self.num_bins}: they cannot be merged"
             )
         self._add(other._cells)
         return self
 
     def reduce(self) -> "Accumulator":
-        """A new one with what all processes of `torch.distributed` have seen, or this one alone has."""
+        """A new accumulator with the examples of all `torch.distributed` processes, or of this one alone."""
         parts: list[Accumulator | None] = [self]
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             parts = [None] * torch.distributed.get_world_size()
@@ -100,7 +95,7 @@ class Accumulator:
         top = self._cells["top"]
         examples = int(top.size.sum())
         if not examples:
-            raise InputError("the accumulator has seen no example: update it first")
+            raise InputError("the accumulator has no examples: call update first")
         hits, confidence = float(top.hits.sum()), float(top.total.sum())
         return Scores(
             examples=examples,
@@ -116,5 +111,5 @@ class Accumulator:
 
     def _add(self, cells: dict[str, Cells]) -> None:
         for name, parts in cells.items():
-            for mine, more in zip(self._cells[name], parts, strict=True):
-                mine += more
+            for sums, added in zip(self._cells[name], parts, strict=True):
+                sums += added

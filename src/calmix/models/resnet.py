@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from calmix.models.normalise import Normalise
+from calmix.models.normalise import Normalise, initialise
 
 
 class Bottleneck(nn.Module):
@@ -15,7 +15,7 @@ class Bottleneck(nn.Module):
     Dropout is element-wise, once a block, before the last convolution.
     """
 
-    def __init__(self, inputs: int, inner: int, stride: int, *, dropout: float) -> None:
+    def __init__(self, inputs: int, inner: int, stride: int, dropout: float) -> None:
         super().__init__()
         outputs = 4 * inner
         self.conv1, self.norm1 = nn.Conv2d(inputs, inner, 1, bias=False), nn.BatchNorm2d(inner)
@@ -24,9 +24,8 @@ class Bottleneck(nn.Module):
         self.drop = nn.Dropout(dropout)
         self.shortcut = None
         if inputs != outputs:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
-            )
+            conv = nn.Conv2d(inputs, outputs, 1, stride, bias=False)
+            self.shortcut = nn.Sequential(conv, nn.BatchNorm2d(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
         y = F.relu(self.norm1(self.conv1(x)))
@@ -38,30 +37,19 @@ class Bottleneck(nn.Module):
 class ResNet50(nn.Module):
     """Stages of 3, 4, 6 and 3 bottlenecks: (B, C, H, W) -> (B, classes). He-normal, channels-last."""
 
-    def __init__(
-        self,
-        num_classes: int,
-        *,
-        dropout: float,
-        in_channels: int,
-        mean: Sequence[float] | None,
-        std: Sequence[float] | None,
-    ) -> None:
+    def __init__(self, normalise: Normalise, num_classes: int, dropout: float) -> None:
         super().__init__()
-        self.normalise = Normalise(in_channels, mean=mean, std=std)
-        self.stem, self.norm = nn.Conv2d(in_channels, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64)
+        self.normalise = normalise
+        self.stem, self.norm = nn.Conv2d(normalise.channels, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64)
         self.blocks = nn.Sequential()
         inputs = 64
         for stage, blocks in enumerate((3, 4, 6, 3)):
             for block in range(blocks):
                 stride = 2 if stage > 0 and block == 0 else 1
-                self.blocks.append(Bottleneck(inputs, 64 << stage, stride, dropout=dropout))
+                self.blocks.append(Bottleneck(inputs, 64 << stage, stride, dropout))
                 inputs = 256 << stage
         self.head = nn.Linear(inputs, num_classes)
-        for module in self.modules():
-            if isinstance(module, (nn.Conv2d, nn.Linear)):
-                nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
-        nn.init.zeros_(self.head.bias)
+        initialise(self)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.stem(self.normalise(x).contiguous(memory_format=torch.channels_last))
@@ -83,4 +71,4 @@ def resnet50(
     >>> sum(p.numel() for p in resnet50().parameters())
     25557032
     """
-    return ResNet50(num_classes, dropout=dropout, in_channels=in_channels, mean=mean, std=std)
+    return ResNet50(Normalise(in_channels, mean=mean, std=std), num_classes, dropout)

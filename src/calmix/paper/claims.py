@@ -1,335 +1,481 @@
-"""The paper's claims, each a rule of a few lines that reads like its sentence, judged on a study.
+"""The paper's claims, each a rule of a few lines that reads like its sentence, judged part by part.
 
-A part of a claim holds where the whole interval lies on the claimed side, does not hold where it lies on the
-other, and is undecided between. A claim does not hold where one part does not, and holds where every part
-that was run does.
+A part is a comparison of one ensemble on one data set under one condition. It is *shown* where the whole
+interval lies on the claimed side, *consistent* where the estimate does and the interval reaches across,
+*undecided* where the estimate lies on the other side and the interval reaches across, *contradicted* where
+the whole interval lies on the other side, or *not run*. A claim that something is "not worse" is contradicted
+beyond noise and its margin, and never undecided.
 """
 
-import dataclasses
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from scipy import stats
 
-from calmix.paper.estimates import Estimate, Estimates
-from calmix.paper.methods import ENSEMBLES, title
-from calmix.paper.mixing import class_accuracy, mixed_share
-from calmix.paper.study import Method, NotRunError, Result, Study
-from calmix.paper.toy import surface
-from calmix.run_folder import Run
+from calmix.metrics import Interval
+from calmix.paper.numbers import published_number
+from calmix.paper.regime import Method, Regime, main_regimes, method_title
+from calmix.paper.toy import CONFIDENT, surface
+from calmix.runs.augmentation import parse_augmentation
+from calmix.study import quantities as q
+from calmix.study.estimates import Estimate, NotRunError, SeedVariance
+from calmix.study.quantities import Quantity
+from calmix.study.results import Result
 
-HOLDS, FAILS, UNDECIDED, NOT_RUN = "holds", "does not hold", "undecided", "not run"
+VERSION = 2
+WORDS = ("shown", "consistent", "undecided", "contradicted", "not run")
 TOY, IMAGENET = "clusters", "folder"
+Side: TypeAlias = Literal["above", "below", "not above", "not below"]
 
 
 @dataclass(frozen=True)
 class Part:
-    """One comparison: what is compared, its verdict, and the numbers behind it."""
+    """One comparison with its verdict; `paper` is the paper's value of the estimate."""
 
-    of: str
-    verdict: str
-    evidence: str
+    ensemble: str
+    dataset: str
+    condition: str
+    comparison: str
+    estimate: float | None = None
+    interval: tuple[float, float] | None = None
+    paper: float | None = None
+    seeds: int = 0
+    verdict: str = "not run"
+    provisional: bool = False
+    missing: str = ""
+
+    @property
+    def in_points(self) -> bool:
+        """Whether its numbers are shares, which text and figures show in per cent and points."""
+        return not any(word in self.comparison for word in ("SKCE", "log", "rank"))
+
+
+@dataclass(frozen=True)
+class Size:
+    """The size of an effect beside the paper's; it carries no verdict."""
+
+    ensemble: str
+    dataset: str
+    text: str
+    value: float
+    paper: float | None = None
+
+
+@dataclass(frozen=True)
+class ClaimResult:
+    """A claim with its parts."""
+
+    id: str
+    text: str
+    parts: tuple[Part, ...]
+    sizes: tuple[Size, ...] = ()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Parts by verdict, in the order of WORDS."""
+        counts = Counter(part.verdict for part in self.parts)
+        return {word: counts[word] for word in WORDS if counts[word]}
+
+    @property
+    def line(self) -> str:
+        return ", ".join(f"{count} {word}" for word, count in self.counts.items())
+
+
+def verdict(interval: Interval, side: Side, margin: float = 0.0) -> str:
+    """The word for an interval and the claimed side of 0.
+
+    >>> verdict(Interval(1.0, -0.5, 2.5), "above"), verdict(Interval(1.0, -0.5, 2.5), "below")
+    ('consistent', 'undecided')
+    """
+    sign = 1 if side in ("above", "not below") else -1
+    low, high = sorted((sign * interval.low, sign * interval.high))
+    if low > -margin:
+        return "shown"
+    if high < -margin:
+        return "contradicted"
+    return "consistent" if side.startswith("not") or sign * interval.value > 0 else "undecided"
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Judges comparisons of one ensemble in one regime."""
+
+    regime: Regime
+    ensemble: str
+
+    def compare(
+        self,
+        quantity: Quantity,
+        this: str | Method,
+        that: str | Method,
+        side: Side,
+        *,
+        margin: float = 0.0,
+        condition: str = "clean",
+    ) -> Part:
+        """The difference of a quantity between two methods; an augmentation alone is of this ensemble."""
+        first, second = self._method(this), self._method(that)
+        paper = [published_number(quantity.name, (self.regime.dataset, *m)) for m in (first, second)]
+        published = paper[0][0] - paper[1][0] if paper[0] and paper[1] else None
+        names = [parse_augmentation(m[1]).title for m in (first, second)]
+        if first[0] != second[0]:
+            names = [method_title(m) for m in (first, second)]
+
+        def difference() -> Estimate:
+            return self.regime.estimate(first, quantity) - self.regime.estimate(second, quantity)
+
+        name = f"{quantity.title}: {names[0]} - {names[1]}"
+        return self.part(name, difference, side, margin=margin, condition=condition, paper=published)
+
+    def level(self, quantity: Quantity, augment: str, side: Side, *, condition: str = "clean") -> Part:
+        """A quantity of one method against 0."""
+        method = self._method(augment)
+        name = f"{quantity.title}: {parse_augmentation(method[1]).title}"
+        return self.part(name, lambda: self.regime.estimate(method, quantity), side, condition=condition)
+
+    def part(
+        self,
+        comparison: str,
+        estimate: Callable[[], Estimate],
+        side: Side,
+        *,
+        margin: float = 0.0,
+        condition: str = "clean",
+        paper: float | None = None,
+    ) -> Part:
+        try:
+            value = estimate()
+        except NotRunError as missing:
+            return self.not_run(comparison, str(missing), condition=condition, paper=paper)
+        interval = value.interval
+        where = (self.ensemble, self.regime.dataset, condition)
+        ends, word = (interval.low, interval.high), verdict(interval, side, margin)
+        return Part(*where, comparison, value.value, ends, paper, value.seeds, word, value.seeds == 1)
+
+    def not_run(
+        self, comparison: str, missing: str, *, condition: str = "clean", paper: float | None = None
+    ) -> Part:
+        where = (self.ensemble, self.regime.dataset, condition)
+        return Part(*where, comparison, paper=paper, missing=f"needs {missing}")
+
+    def ratio(self, quantity: Quantity, this: str, that: str) -> Iterator[Size]:
+        """A quantity of one method as a multiple of another's."""
+        methods = [self._method(augment) for augment in (this, that)]
+        paper = [published_number(quantity.name, (self.regime.dataset, *m)) for m in methods]
+        values = [quantity.values(self.regime.results.get(m, ())) for m in methods]
+        if all(values) and np.mean(values[1]) > 0:
+            text = f"{quantity.title}: {parse_augmentation(this).title} / {parse_augmentation(that).title}"
+            value = float(np.mean(values[0]) / np.mean(values[1]))
+            published = paper[0][0] / paper[1][0] if paper[0] and paper[1] else None
+            yield Size(self.ensemble, self.regime.dataset, text, value, published)
+
+    def _method(self, method: str | Method) -> Method:
+        return (self.ensemble, method) if isinstance(method, str) else method
+
+
+Outcome: TypeAlias = Part | Size
+Rule: TypeAlias = Callable[[Judge], Iterator[Outcome]]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper; `rule` judges it for one of the `ensembles` that it speaks of.
+    """A sentence of the paper, the docstring of the `rule` that judges it for one of the `ensembles` that it
+    speaks of; it decorates that rule.
 
-    `dataset` is where it speaks of one of its own; of those in `aside` it does not speak.
+    `dataset` is where it speaks of one of its own; of those in `except_on` it does not speak.
     """
 
-    sentence: str
-    rule: Callable[[Estimates, str], Iterator[Part]]
+    id: str
     ensembles: tuple[str, ...] = ("batch", "mc", "deep")
     dataset: str | None = None
-    aside: tuple[str, ...] = ()
+    except_on: tuple[str, ...] = ()
+    rule: Rule = lambda judge: iter(())
 
-
-@dataclass(frozen=True)
-class Judged:
-    """A claim with its verdict."""
-
-    number: int
-    claim: str
-    verdict: str
-    parts: tuple[Part, ...]
+    def __call__(self, rule: Rule) -> "Claim":
+        return replace(self, rule=rule)
 
     @property
-    def lines(self) -> list[str]:
-        """The evidence, a line for each comparison."""
-        return [f"{part.of}: {part.evidence} ({part.verdict})" for part in self.parts]
-
-    def record(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return dataclasses.asdict(self) | {"evidence": "; ".join(self.lines)}
+    def text(self) -> str:
+        return " ".join((self.rule.__doc__ or "").split())
 
 
-def claims_table(runs: Iterable[Run], dataset: str | None = None) -> list[Judged]:
-    """The claims judged on the runs of a data set: the one named, or the one that has the most.
+def judge_claims(
+    results: Sequence[Result], claims: "Iterable[Claim] | None" = None, dataset: str | None = None
+) -> list[ClaimResult]:
+    """Every claim, judged on the main regime of each data set, or of one alone.
 
-    Those about the toy and about ImageNet are judged on the clusters and the image folder, whatever it is.
+    Those about the toy and about ImageNet are judged on the clusters and on image folders.
     """
-    runs = list(runs)
-    main = dataset or main_dataset(runs)
-    studies = {name: Estimates(Study.of(runs, name)) for name in (main, TOY, IMAGENET)}
+    regimes = main_regimes(results)
     judged = []
-    for number, claim in enumerate(CLAIMS, start=1):
-        study = studies[claim.dataset or main]
-        parts = tuple(part for e in claim.ensembles for part in _parts(claim, study, e))
-        judged.append(Judged(number, claim.sentence, overall(parts), parts))
+    for claim in CLAIMS if claims is None else claims:
+        names = {claim.dataset} if claim.dataset else {r.dataset for r in regimes} - {TOY, IMAGENET}
+        chosen = [r for r in regimes if r.dataset in names and r.dataset not in claim.except_on]
+        if dataset is not None and claim.dataset is None:
+            chosen = [regime for regime in chosen if regime.dataset == dataset]
+        chosen = chosen or [Regime(claim.dataset or dataset or "cifar10", "", {})]
+        outcomes: list[Outcome] = []
+        for judge in (Judge(regime, ensemble) for regime in chosen for ensemble in claim.ensembles):
+            try:
+                outcomes += list(claim.rule(judge))
+            except NotRunError as missing:
+                outcomes.append(judge.not_run(claim.text, str(missing)))
+        parts = tuple(outcome for outcome in outcomes if isinstance(outcome, Part))
+        sizes = tuple(outcome for outcome in outcomes if isinstance(outcome, Size))
+        judged.append(ClaimResult(claim.id, claim.text, parts, sizes))
     return judged
 
 
-def main_dataset(runs: Sequence[Run]) -> str:
-    """The data set with the most runs, the two that single claims speak of aside."""
-    names = [run.recipe.dataset for run in runs if run.recipe.dataset not in (TOY, IMAGENET)]
-    return max(sorted(set(names)), key=names.count, default="cifar10")
+def claims_record(judged: Iterable[ClaimResult]) -> dict[str, Any]:
+    """Plain values, for JSON."""
+    return {"version": VERSION, "claims": [asdict(claim) for claim in judged]}
 
 
-def overall(parts: Iterable[Part]) -> str:
-    found = {part.verdict for part in parts}
-    return next((verdict for verdict in (FAILS, UNDECIDED, HOLDS) if verdict in found), NOT_RUN)
+BE, DE, BE_DE = ("batch",), ("deep",), ("batch", "deep")
 
 
-def _parts(claim: Claim, study: Estimates, ensemble: str) -> Iterator[Part]:
-    if (dataset := study.study.dataset) in claim.aside:
-        yield Part(ENSEMBLES[ensemble], NOT_RUN, f"the paper does not claim it of {dataset}")
+@Claim("0a", ("single",))
+def mixup_calibrates_one_network(j: Judge) -> Iterator[Outcome]:
+    """Mixup makes a single network better calibrated"""
+    yield j.compare(q.ECE, "mixup", "none", "below")
+
+
+@Claim("0b", BE)
+def camixup_beats_plain(j: Judge) -> Iterator[Outcome]:
+    """CAMixup BE has a lower ECE than plain BE"""
+    yield j.compare(q.ECE, "camixup", "none", "below")
+    yield from j.ratio(q.ECE, "camixup", "none")
+
+
+@Claim("1")
+def mixup_raises_accuracy(j: Judge) -> Iterator[Outcome]:
+    """Mixup raises accuracy"""
+    yield j.compare(q.ACCURACY, "mixup", "none", "above")
+
+
+@Claim("2")
+def mixup_worsens_ece(j: Judge) -> Iterator[Outcome]:
+    """Mixup worsens the pool's ECE"""
+    yield j.compare(q.ECE, "mixup", "none", "above")
+    yield from j.ratio(q.ECE, "mixup", "none")
+
+
+@Claim("3")
+def underconfidence_compounds(j: Judge) -> Iterator[Outcome]:
+    """Under-confidence compounds: with Mixup, members are under-confident, and the pool's ECE is above its
+    members' mean"""
+    yield j.level(q.MEMBER_GAP, "mixup", "above")
+    yield j.level(q.COMPOUNDING, "mixup", "above")
+
+
+@Claim("4")
+def smoothing_worsens_ece(j: Judge) -> Iterator[Outcome]:
+    """Label smoothing of 0.2 or more worsens the pool's ECE"""
+    for amount in ("0.2", "0.3", "0.5"):
+        yield j.compare(q.ECE, f"label-smoothing-{amount}", "none", "above")
+
+
+@Claim("5")
+def camixup_is_below_mixup(j: Judge) -> Iterator[Outcome]:
+    """CAMixup's ECE is below Mixup's"""
+    yield j.compare(q.ECE, "camixup", "mixup", "below")
+    yield from j.ratio(q.ECE, "camixup", "mixup")
+
+
+@Claim("6")
+def camixup_keeps_accuracy(j: Judge) -> Iterator[Outcome]:
+    """CAMixup is more accurate than none, and not less accurate than Mixup beyond noise"""
+    yield j.compare(q.ACCURACY, "camixup", "none", "above")
+    yield j.compare(q.ACCURACY, "camixup", "mixup", "not below", margin=0.0022)  # the paper's own loss
+
+
+@Claim("7", BE)
+def camixup_mixes_hard_classes(j: Judge) -> Iterator[Outcome]:
+    """CAMixup mixes hard classes more often than easy ones"""
+    results = [r for r in j.regime[j.ensemble, "camixup"] if not r.recipe.by_group]
+    pairs = [(r.mixed, r.class_accuracy) for r in results]
+    known = [(mixed, accuracy) for mixed, accuracy in pairs if mixed is not None and accuracy is not None]
+    name = "rank correlation of a class's mixed share with its test accuracy"
+    if not known:
+        yield j.not_run(name, "a run whose epochs say which classes were mixed")
         return
-    try:
-        yield from claim.rule(study, ensemble)
-    except NotRunError as missing:
-        yield Part(ENSEMBLES[ensemble], NOT_RUN, f"needs {missing}")
+    yield j.part(name, lambda: _rank_correlation(known), "below")
+    for text, paper, place in (("hardest", 0.8, slice(None, None)), ("easiest", 0.1, slice(None, None, -1))):
+        shares = []
+        for mixed, accuracy in known:
+            order = accuracy.argsort()[place][: max(1, len(accuracy) // 5)]
+            shares.append(mixed[:, order].mean())
+        share = float(np.mean(shares))
+        name = f"mixed share of the {text} fifth of the classes"
+        yield Size(j.ensemble, j.regime.dataset, name, share, paper)
 
 
-def above(of: str, number: Estimate, limit: float = 0) -> Part:
-    """Whether a number lies above a limit."""
-    low, high = number.interval
-    return Part(of, HOLDS if low > limit else FAILS if high <= limit else UNDECIDED, str(number))
+def _rank_correlation(known: Sequence[tuple[Any, Any]]) -> Estimate:
+    """Mean over seeds; of one seed, with the standard error of a correlation over so many classes."""
+    values = []
+    for mixed, accuracy in known:
+        share = mixed.mean(0)
+        constant = np.ptp(share) == 0 or np.ptp(accuracy) == 0
+        values.append(0.0 if constant else float(stats.spearmanr(share, accuracy).statistic))
+    return _mean(values, SeedVariance((1 - values[0] ** 2) ** 2 / max(1, len(known[0][1]) - 3), 1000))
 
 
-def below(of: str, number: Estimate, limit: float = 0) -> Part:
-    """Whether a number lies below a limit."""
-    low, high = number.interval
-    return Part(of, HOLDS if high < limit else FAILS if low >= limit else UNDECIDED, str(number))
+def _mean(values: Sequence[float], of_one: SeedVariance) -> Estimate:
+    """Over seeds; `of_one` is the variance where there is one alone."""
+    pooled = SeedVariance.pooled([values])
+    variance, count = pooled if pooled.degrees else of_one, len(values)
+    return Estimate(float(np.mean(values)), count, variance.variance / count, variance.degrees)
 
 
-def more(quantity: Callable[..., Estimate], this: Method, that: Method, *, by: float = 0) -> Part:
-    """Whether `this` has more of a quantity than `that`; by -0.2: or at most 0.2 points less."""
-    return _versus(above, quantity, this, that, by)
+@Claim("8", BE_DE)
+def mixup_helps_under_corruption(j: Judge) -> Iterator[Outcome]:
+    """Under corruption Mixup raises accuracy, and does not worsen ECE"""
+    yield j.compare(q.CORRUPTED_ACCURACY, "mixup", "none", "above", condition="corrupted")
+    yield j.compare(q.CORRUPTED_ECE, "mixup", "none", "not above", condition="corrupted")
 
 
-def less(quantity: Callable[..., Estimate], this: Method, that: Method, *, by: float = 0) -> Part:
-    """Whether `this` has less of a quantity than `that`; by 0.2: or at most 0.2 points more."""
-    return _versus(below, quantity, this, that, by)
+@Claim("9", BE_DE)
+def camixup_is_on_par_under_corruption(j: Judge) -> Iterator[Outcome]:
+    """Under corruption CAMixup's ECE is not above Mixup's by more than 0.4 points"""
+    yield j.compare(q.CORRUPTED_ECE, "camixup", "mixup", "not above", margin=0.004, condition="corrupted")
 
 
-def _versus(
-    side: Callable[..., Part], quantity: Callable[..., Estimate], this: Method, that: Method, by: float
-) -> Part:
-    name = {"ece": "ECE", "ca": "cA", "cece": "cECE"}.get(quantity.__name__, quantity.__name__)
-    second = title(that[1]) if this[0] == that[0] else f"{ENSEMBLES[that[0]]} {title(that[1])}"
-    of = f"{name} of {ENSEMBLES[this[0]]} {title(this[1])} - {second}"
-    try:
-        return side(of, quantity(*this) - quantity(*that), by)
-    except NotRunError as missing:
-        return Part(of, NOT_RUN, f"needs {missing}")
+@Claim("10", BE_DE)
+def augmix_is_not_underconfident(j: Judge) -> Iterator[Outcome]:
+    """AugMix does not make an ensemble under-confident"""
+
+    def change() -> Estimate:
+        plain = j.regime.estimate((j.ensemble, "none"), q.GAP)
+        augmix = j.regime.estimate((j.ensemble, "augmix"), q.GAP)
+        return augmix - plain if plain.value > 0 else augmix
+
+    yield j.part("gap: AugMix, less none's where that is under-confident", change, "not above")
 
 
-def share(results: Sequence[Result], of: Callable[[Run], float]) -> Estimate:
-    """A share of each run, in per cent: counted, so that only its seeds spread."""
-    values = 100 * np.array([of(result.run) for result in results])
-    return Estimate(tuple(result.run.recipe.seed for result in results), values, values[:, None])
+@Claim("11", BE_DE)
+def augmixup_trades_ece_for_accuracy(j: Judge) -> Iterator[Outcome]:
+    """AugMixup raises accuracy over AugMix, and worsens clean ECE"""
+    yield j.compare(q.ACCURACY, "augmix+mixup", "augmix", "above")
+    yield j.compare(q.ECE, "augmix+mixup", "augmix", "above")
 
 
-def mixup_raises_accuracy(s: Estimates, e: str) -> Iterator[Part]:
-    yield more(s.accuracy, (e, "mixup"), (e, "none"))
-
-
-def mixup_worsens_ece(s: Estimates, e: str) -> Iterator[Part]:
-    yield more(s.ece, (e, "mixup"), (e, "none"))
-
-
-def underconfidence_compounds(s: Estimates, e: str) -> Iterator[Part]:
-    mixup = (e, "mixup")
-    yield above(f"gap of {ENSEMBLES[e]} Mixup's members", s.member_gap(*mixup))
-    yield above(f"ECE of {ENSEMBLES[e]} Mixup - its members' mean", s.ece(*mixup) - s.member_ece(*mixup))
-
-
-def smoothing_worsens_ece(s: Estimates, e: str) -> Iterator[Part]:
-    for amount in (0.2, 0.3, 0.5):
-        yield more(s.ece, (e, f"label-smoothing-{amount}"), (e, "none"))
-
-
-def camixup_is_below_mixup(s: Estimates, e: str) -> Iterator[Part]:
-    yield less(s.ece, (e, "camixup"), (e, "mixup"))
-    if e == "batch" and (factor := {"cifar10": 5, "cifar100": 4}.get(s.study.dataset)):
-        yield below(f"{factor} x ECE of BE CAMixup - Mixup", factor * s.ece(e, "camixup") - s.ece(e, "mixup"))
-
-
-def camixup_keeps_accuracy(s: Estimates, e: str) -> Iterator[Part]:
-    paper_own = 0.22 if (s.study.dataset, e) == ("cifar100", "deep") else 0.2
-    yield more(s.accuracy, (e, "camixup"), (e, "mixup"), by=-paper_own)
-    yield more(s.accuracy, (e, "camixup"), (e, "none"))
-
-
-def camixup_mixes_hard_classes(s: Estimates, e: str) -> Iterator[Part]:
-    results = s.study[e, "camixup"]
-    order = np.mean([class_accuracy(result.run) for result in results], axis=0).argsort()
-    fifth = max(1, len(order) // 5)
-    hardest = share(results, lambda run: mixed_share(run)[:, order[:fifth]].mean())
-    easiest = share(results, lambda run: mixed_share(run)[:, order[-fifth:]].mean())
-    yield above("% of the epochs in which the hardest fifth of the classes is mixed", hardest, 80)
-    yield below("% of the epochs in which the easiest fifth of the classes is mixed", easiest, 10)
-
-
-def mixup_helps_under_corruption(s: Estimates, e: str) -> Iterator[Part]:
-    yield more(s.ca, (e, "mixup"), (e, "none"))
-    yield less(s.cece, (e, "mixup"), (e, "none"))
-
-
-def camixup_is_on_par_under_corruption(s: Estimates, e: str) -> Iterator[Part]:
-    yield less(s.cece, (e, "camixup"), (e, "mixup"), by=1)
-
-
-def augmix_is_not_underconfident(s: Estimates, e: str) -> Iterator[Part]:
-    before = s.gap(e, "none").positive()
-    yield below(f"gap of {ENSEMBLES[e]} AugMix - none, if under-confident", s.gap(e, "augmix") - before)
-
-
-def augmixup_trades_ece_for_accuracy(s: Estimates, e: str) -> Iterator[Part]:
-    yield more(s.accuracy, (e, "augmix+mixup"), (e, "augmix"))
-    yield more(s.ece, (e, "augmix+mixup"), (e, "augmix"))
-
-
-def augcamixup_is_best(s: Estimates, e: str) -> Iterator[Part]:
+@Claim("12", BE)
+def augcamixup_is_best(j: Judge) -> Iterator[Outcome]:
+    """AugCAMixup has the best ECE of the three, clean and corrupted; its accuracy is on par with AugMixup's;
+    BE with it reaches DE with AugMix"""
     for other in ("augmix", "augmix+mixup"):
-        yield less(s.ece, (e, "augmix+camixup"), (e, other))
-        yield less(s.cece, (e, "augmix+camixup"), (e, other))
-    yield less(s.ece, (e, "augmix+camixup"), ("deep", "augmix"), by=0.2)
+        yield j.compare(q.ECE, "augmix+camixup", other, "below")
+        yield j.compare(q.CORRUPTED_ECE, "augmix+camixup", other, "below", condition="corrupted")
+    yield j.compare(q.ACCURACY, "augmix+camixup", "augmix+mixup", "not below", margin=0.0005)
+    yield j.compare(q.ECE, "augmix+camixup", ("deep", "augmix"), "not above")
 
 
-def temperature_helps_clean_alone(s: Estimates, e: str) -> Iterator[Part]:
-    camixup = (e, "camixup")
-    name = f"{ENSEMBLES[e]} CAMixup at temperature T - as it is"
-    yield below(f"ECE of {name}", s.scaled_ece(*camixup) - s.ece(*camixup))
-    yield above(f"cECE of {name}", s.scaled_cece(*camixup) - s.cece(*camixup), -0.2)
+@Claim("13", BE)
+def temperature_helps_clean_alone(j: Judge) -> Iterator[Outcome]:
+    """A temperature on top of CAMixup lowers clean ECE, and not corrupted ECE"""
+    yield j.level(q.SCALING_CHANGE, "camixup", "below")
+    yield j.level(q.CORRUPTED_SCALING_CHANGE, "camixup", "not below", condition="corrupted")
 
 
-def forgetting_beats_classes(s: Estimates, e: str) -> Iterator[Part]:
-    this, that = (e, "forgetting"), (e, "camixup")
-    parts = [more(s.accuracy, this, that), more(s.ca, this, that), less(s.cece, this, that)]
-    parts += [] if e == "mc" else [less(s.ece, this, that)]
-    verdicts = [part.verdict for part in parts]
-    most = len(parts) // 2 + 1
-    lost = verdicts.count(FAILS) > len(parts) - most
-    verdict = HOLDS if verdicts.count(HOLDS) >= most else FAILS if lost else UNDECIDED
-    evidence = ", ".join(f"{part.of} {part.evidence}" for part in parts)
-    what = f"{ENSEMBLES[e]}, {most} of {len(parts)}"
-    yield Part(what, NOT_RUN if NOT_RUN in verdicts else verdict, evidence)
+@Claim("14", ("batch", "mc"), except_on=("cifar100",))
+def forgetting_beats_classes(j: Judge) -> Iterator[Outcome]:
+    """Forgetting counts beat classes on most metrics"""
+    parts = [
+        j.compare(q.ACCURACY, "forgetting", "camixup", "above"),
+        j.compare(q.CORRUPTED_ACCURACY, "forgetting", "camixup", "above"),
+        j.compare(q.CORRUPTED_ECE, "forgetting", "camixup", "below"),
+    ]
+    if j.ensemble != "mc":  # of MC-dropout's clean ECE the paper says the opposite
+        parts.append(j.compare(q.ECE, "forgetting", "camixup", "below"))
+    words = [part.verdict for part in parts]
+    name = f"share of {len(parts)} metrics on which forgetting counts win, less a half"
+    if "not run" in words:
+        yield j.not_run(name, "forgetting and class-based CAMixup, clean and corrupted")
+        return
+    won = [words.count("shown"), words.count("consistent"), words.count("undecided")]
+    low, value, high = (share / len(parts) - 0.5 for share in (won[0], sum(won[:2]), sum(won)))
+    seeds = min(part.seeds for part in parts)
+    word = verdict(Interval(value, low, high), "above")
+    where = (j.ensemble, j.regime.dataset, "clean and corrupted")
+    yield Part(*where, name, value, (low, high), None, seeds, word, seeds == 1)
 
 
-def other_metrics_rank_alike(s: Estimates, e: str) -> Iterator[Part]:
-    """Where both are sure of the order, it must be the same."""
-    for this, that in (("none", "mixup"), ("mixup", "camixup"), ("none", "camixup")):
-        ece = s.ece(e, this) - s.ece(e, that)
-        for name, of in (("DCE", s.dce), ("100 x SKCE", s.skce)):
-            other = of(e, this) - of(e, that)
-            signs = ece.sign * other.sign
-            verdict = HOLDS if signs > 0 else FAILS if signs < 0 else UNDECIDED
-            what = f"{name} of {ENSEMBLES[e]} {title(this)} - {title(that)}"
-            yield Part(what, verdict, f"{other}, of ECE {ece}")
+@Claim("15", BE_DE)
+def other_metrics_order_alike(j: Judge) -> Iterator[Outcome]:
+    """SKCE and DCE order none, Mixup and CAMixup as ECE does on clean data"""
+    # Where ECE itself is not sure of the order, the others can neither show nor contradict it.
+    for this, that in (("mixup", "none"), ("mixup", "camixup"), ("camixup", "none")):
+        for quantity in (q.DCE, q.SKCE):
+            ece = j.compare(q.ECE, this, that, "above")
+            sign = -1 if (ece.estimate or 0) < 0 else 1
+            part = j.compare(quantity, this, that, "above" if sign > 0 else "below")
+            weaker = {"shown": "consistent", "contradicted": "undecided"}
+            if ece.verdict not in ("shown", "contradicted"):
+                part = replace(part, verdict=weaker.get(part.verdict, part.verdict))
+            yield part
 
 
-def mixup_is_confident_only_close(s: Estimates, e: str) -> Iterator[Part]:
-    of = "% of the plane in which the deep ensemble is confident"
-    yield above(of, share(s.study[e, "none"], lambda run: surface(run).confident), 80)
-    of = "% of the plane far away in which the Mixup ensemble is confident"
-    yield below(of, share(s.study[e, "mixup"], lambda run: surface(run).confident_far_away), 20)
+@Claim("16", DE, dataset=TOY)
+def mixup_is_not_confident_inside(j: Judge) -> Iterator[Outcome]:
+    """Toy: inside the ring of clusters the deep ensemble is confident, the Mixup ensemble is not; close to a
+    cluster both are"""
+    # On the toy: shares of points with a confidence above 0.9, against a half.
+    expected: tuple[tuple[str, str, str, Side], ...] = (
+        ("none", "inside the ring", "inside", "above"),
+        ("mixup", "inside the ring", "inside", "below"),
+        ("none", "close to a cluster", "near", "above"),
+        ("mixup", "close to a cluster", "near", "above"),
+    )
+    for augment, where, kind, side in expected:
+
+        def share(augment: str = augment, kind: str = kind) -> Estimate:
+            surfaces = [surface(result.run) for result in j.regime[j.ensemble, augment]]
+            points = [each.confidence[getattr(each, kind)] for each in surfaces]
+            values = [float((some > CONFIDENT).float().mean()) - 0.5 for some in points]
+            return _mean(values, SeedVariance(0.25 / len(points[0]), 1000))
+
+        name = f"share of points {where} with a confidence above 0.9, less a half"
+        yield j.part(f"{name}: {parse_augmentation(augment).title}", share, side)
 
 
-def camixup_helps_deep_less(s: Estimates, e: str) -> Iterator[Part]:
-    won = {k: s.ece(k, "mixup") - s.ece(k, "camixup") for k in ("batch", e)}
-    yield above("points of ECE that CAMixup wins over Mixup, BE - DE", won["batch"] - won[e])
-    if s.study.dataset == "cifar10":
+@Claim("17", DE)
+def camixup_helps_deep_less(j: Judge) -> Iterator[Outcome]:
+    """CAMixup helps DE less than BE; on CIFAR-10 AugMix is DE's best calibrated, clean and corrupted"""
+
+    def log_ratio(ensemble: str) -> Estimate:
+        camixup, mixup = (j.regime.estimate((ensemble, a), q.ECE).log() for a in ("camixup", "mixup"))
+        return camixup - mixup
+
+    key = j.regime.dataset
+    paper = [published_number("ece", (key, e, a)) for e in ("deep", "batch") for a in ("camixup", "mixup")]
+    published = None
+    if all(paper):
+        deep, deep_mixup, batch, batch_mixup = (number[0] for number in paper if number)
+        published = math.log(deep / deep_mixup) - math.log(batch / batch_mixup)
+    name = "log of CAMixup's ECE over Mixup's: DE - BE"
+    yield j.part(name, lambda: log_ratio("deep") - log_ratio("batch"), "above", paper=published)
+    if j.regime.dataset == "cifar10":
         for other in ("none", "mixup", "camixup", "augmix+mixup", "augmix+camixup"):
-            yield less(s.ece, (e, "augmix"), (e, other))
+            yield j.compare(q.ECE, "augmix", other, "below")
+            yield j.compare(q.CORRUPTED_ECE, "augmix", other, "below", condition="corrupted")
 
 
-def camixup_is_best(s: Estimates, e: str) -> Iterator[Part]:
+@Claim("18", BE, dataset=IMAGENET)
+def camixup_is_best(j: Judge) -> Iterator[Outcome]:
+    """ImageNet: CAMixup BE has the best ECE of the three"""
     for other in ("none", "mixup"):
-        yield less(s.ece, (e, "camixup"), (e, other))
+        yield j.compare(q.ECE, "camixup", other, "below")
 
 
-BE, DE = ("batch",), ("deep",)
 CLAIMS = (
-    Claim("Mixup raises accuracy", mixup_raises_accuracy),
-    Claim("Mixup worsens ECE", mixup_worsens_ece),
-    Claim(
-        "Under-confidence compounds: with Mixup the members are under-confident, and the pool's ECE is above "
-        "their mean",
-        underconfidence_compounds,
-    ),
-    Claim("Label smoothing of 0.2 and more worsens ECE", smoothing_worsens_ece),
-    Claim("CAMixup's ECE is below Mixup's", camixup_is_below_mixup),
-    Claim(
-        "CAMixup loses at most 0.2 points of accuracy to Mixup, and gains over none", camixup_keeps_accuracy
-    ),
-    Claim(
-        "CAMixup mixes hard classes in more than 80 % of the epochs and easy ones in less than 10 %",
-        camixup_mixes_hard_classes,
-        BE,
-        aside=("cifar100",),
-    ),
-    Claim(
-        "Under corruption Mixup raises accuracy and does not worsen ECE against none",
-        mixup_helps_under_corruption,
-    ),
-    Claim(
-        "Under corruption CAMixup's ECE is on par with Mixup's: at most a point above",
-        camixup_is_on_par_under_corruption,
-    ),
-    Claim(
-        "AugMix does not make an ensemble under-confident", augmix_is_not_underconfident, ("batch", "deep")
-    ),
-    Claim(
-        "AugMixup raises accuracy and worsens clean ECE over AugMix",
-        augmixup_trades_ece_for_accuracy,
-        ("batch", "deep"),
-    ),
-    Claim(
-        "AugCAMixup has the best ECE of the three, clean and corrupted; with it BE's ECE reaches AugMix "
-        "DE's, within 0.2 points",
-        augcamixup_is_best,
-        BE,
-    ),
-    Claim(
-        "Temperature scaling on top of CAMixup improves clean ECE further; corrupted ECE, by at most 0.2 "
-        "points",
-        temperature_helps_clean_alone,
-    ),
-    Claim(
-        "Forgetting-count CAMixup beats class-based CAMixup on most of accuracy, ECE (not MC's), cA and cECE",
-        forgetting_beats_classes,
-        ("batch", "mc"),
-        aside=("cifar100",),
-    ),
-    Claim(
-        "On clean data SKCE and DCE rank none, Mixup and CAMixup as ECE does",
-        other_metrics_rank_alike,
-        ("batch", "deep"),
-    ),
-    Claim(
-        "On the toy the Mixup ensemble is confident only close to the clusters, the deep ensemble nearly "
-        "everywhere",
-        mixup_is_confident_only_close,
-        DE,
-        TOY,
-    ),
-    Claim(
-        "CAMixup helps DE less than BE; on CIFAR-10 AugMix is DE's best calibrated",
-        camixup_helps_deep_less,
-        DE,
-    ),
-    Claim("On ImageNet CAMixup BE has the best ECE of the three", camixup_is_best, BE, IMAGENET),
+    *(mixup_calibrates_one_network, camixup_beats_plain, mixup_raises_accuracy, mixup_worsens_ece),
+    *(underconfidence_compounds, smoothing_worsens_ece, camixup_is_below_mixup, camixup_keeps_accuracy),
+    *(camixup_mixes_hard_classes, mixup_helps_under_corruption, camixup_is_on_par_under_corruption),
+    *(augmix_is_not_underconfident, augmixup_trades_ece_for_accuracy, augcamixup_is_best),
+    *(temperature_helps_clean_alone, forgetting_beats_classes, other_metrics_order_alike),
+    *(mixup_is_not_confident_inside, camixup_helps_deep_less, camixup_is_best),
 )

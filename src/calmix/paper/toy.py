@@ -1,50 +1,85 @@
-"""The toy's confidence surface: how sure an ensemble is at every point of the plane around the clusters."""
+"""The toy: confidence of an ensemble at every point of the plane around the clusters."""
 
+import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from calmix import data
-from calmix.build import load_splits
-from calmix.launch import load_model
+from calmix.data.clusters import DISTANCE
 from calmix.predictions import pool
-from calmix.run_folder import Run
+from calmix.report.style import BLACK, colour, figure, styled
+from calmix.runs.folder import Run
+from calmix.study.evidence import Arrays, read_evidence
 
 REACH = 5.0  # the clusters' points lie within this square around the origin
 SIDE = 101
 CONFIDENT = 0.9
-CLOSE = 2.0  # standard deviations of the nearest cluster
+NEAR = 1.0  # radii of the nearest cluster
+INSIDE = DISTANCE / 2  # the disc inside the ring of clusters
 
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """Confidence (SIDE, SIDE), rows from the bottom up, and the distance to the nearest cluster in its
-    radii."""
+    """Confidence (SIDE, SIDE), rows from the bottom up, and which points are `near` a cluster or `inside` the
+    ring of clusters."""
 
     confidence: Tensor
-    distance: Tensor
-
-    @property
-    def confident(self) -> float:
-        """The share of the whole square where the ensemble is confident."""
-        return float((self.confidence > CONFIDENT).float().mean())
-
-    @property
-    def confident_far_away(self) -> float:
-        """The share of the square away from all clusters where it is confident."""
-        return float((self.confidence[self.distance > CLOSE] > CONFIDENT).float().mean())
+    near: Tensor
+    inside: Tensor
 
 
+@functools.lru_cache(maxsize=64)
 def surface(run: Run) -> Surface:
-    """The surface of a trained run on the clusters."""
+    """The surface of a run on the clusters, from its weights or from evidence."""
     line = torch.linspace(-REACH, REACH, SIDE)
     points = torch.cartesian_prod(line, line).flip(1)
-    model = load_model(run, load_splits(run.recipe, None))
-    if reseed := getattr(model, "reseed", None):
-        reseed(run.recipe.seed)
-    with torch.inference_mode():
-        confidence = pool(model(points)).amax(1)
-    made = data.make_clusters(5)
-    distance = (torch.cdist(points, made.centres) / made.radii).amin(1)
-    return Surface(confidence.view(SIDE, SIDE), distance.view(SIDE, SIDE))
+    evidence = read_evidence(run.folder)
+    if evidence is not None and "surface" in evidence:
+        confidence = torch.from_numpy(evidence["surface"].astype(np.float32)).flatten()
+    else:
+        model = run.model()
+        if reseed := getattr(model, "reseed", None):
+            reseed(run.recipe.seed)
+        with torch.inference_mode():
+            confidence = pool(model(points)).amax(1)
+    clusters = data.make_clusters(5)
+    distance = (torch.cdist(points, clusters.centres) / clusters.radii).amin(1)
+    near, inside = distance < NEAR, points.norm(dim=1) < INSIDE
+    return Surface(*(values.view(SIDE, SIDE) for values in (confidence, near, inside)))
+
+
+def surface_evidence(run: Run) -> Arrays:
+    """The surface as an array to be kept."""
+    return {"surface": surface(run).confidence.numpy().astype(np.float16)}
+
+
+def surfaces_figure(surfaces: Mapping[str, Surface], *, title: str) -> Figure:
+    """The clusters, and beside them each method's confidence all over the plane, on one scale."""
+    with styled():
+        drawing, axes = figure(2.35 * (1 + len(surfaces)) + 0.6, 2.9, columns=1 + len(surfaces))
+        clusters = data.make_clusters(500)
+        shades = [colour("", k) for k in range(len(clusters.radii))]
+        x, y = clusters.points.T.numpy()
+        axes[0].scatter(x, y, s=4, c=[shades[k] for k in clusters.labels], linewidths=0)
+        axes[0].set_title("data", loc="left")
+        image = None
+        for panel, (name, drawn) in zip(axes[1:], surfaces.items(), strict=True):
+            panel.set_title(name, loc="left")
+            look: Any = {"cmap": "cividis", "interpolation": "bilinear", "vmin": 1 / len(clusters.radii)}
+            extent = (-REACH, REACH, -REACH, REACH)
+            image = panel.imshow(drawn.confidence.numpy(), origin="lower", extent=extent, vmax=1, **look)
+            panel.scatter(x[::5], y[::5], s=1.5, c=BLACK, alpha=0.6, linewidths=0)
+        for panel in axes:
+            panel.set(xlim=(-REACH, REACH), ylim=(-REACH, REACH), xticks=[], yticks=[], aspect="equal")
+            panel.grid(visible=False)
+            panel.spines[["top", "right"]].set_visible(True)
+        if image is not None:
+            drawing.colorbar(image, ax=axes, label="confidence", shrink=0.9)
+        drawing.suptitle(title, fontsize=10)
+    return drawing

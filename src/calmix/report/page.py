@@ -1,101 +1,105 @@
-"""One page for many runs: a single file that needs no network and shows whatever the runs have."""
+"""Pages: single HTML files that need no network. Whatever users name is escaped, never run."""
 
-import string
-from collections.abc import Callable, Iterable, Sequence
-from importlib import resources
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 
-from calmix import files
-from calmix.report.command import train_command
-from calmix.report.markup import Html, join, tag
-from calmix.report.plates import Plate, draw_plates
-from calmix.report.results import Result, read_results
-from calmix.report.style import save_figure
-from calmix.report.tables import means_table, runs_table
-from calmix.report.vector import inline_svg
-from calmix.run_folder import Run
+import jinja2
+from markupsafe import Markup
 
+from calmix.auditing.report import AuditReport
+from calmix.auditing.text import percent, show
+from calmix.metrics import Interval
+from calmix.report.figures import CaptionedFigure
+from calmix.report.style import styled
+from calmix.report.svg import svg_text
+from calmix.report.tables import Cell, Published, Table, comparison, runs_table
+from calmix.runs.command import train_command
+from calmix.study.quantities import COLUMNS
+from calmix.study.results import Results
 
-def document(title: str, *sections: str) -> str:
-    """A whole page: head, style and behaviour from the template, around sections of markup."""
-    template = string.Template(resources.files("calmix.report").joinpath("page.html").read_text("utf-8"))
-    return template.substitute(title=join(title), body=join(*sections))
-
-
-def section(title: str, *children: str) -> Html:
-    return tag("section", None, tag("h2", None, title), *children)
-
-
-def figures_section(title: str, plates: Iterable[Plate]) -> Html:
-    """Figures with their captions; no section where there are none."""
-    shown = []
-    for i, plate in enumerate(plates):
-        drawn = inline_svg(plate.figure, title=plate.title, alt=plate.alt, name=f"f{i}")
-        caption = tag("figcaption", None, tag("b", None, plate.title), plate.caption)
-        shown.append(tag("figure", None, tag("div", {"class": "scroll"}, drawn), caption))
-    return section(title, tag("div", {"class": "figures"}, *shown)) if shown else Html("")
+TEMPLATES = jinja2.Environment(
+    loader=jinja2.PackageLoader("calmix.report", "templates"),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=jinja2.StrictUndefined,
+)
 
 
-def page(
-    runs: Sequence[Run],
+def runs_page(
+    results: Results,
+    figures: Iterable[CaptionedFigure],
     *,
-    claims: Html | None = None,
+    claims: Table | None = None,
+    published: Published | None = None,
     title: str = "calmix report",
-    each_plate: Callable[[Plate], None] = lambda plate: None,
 ) -> str:
-    """The page of `runs`; `claims` is markup to come before their numbers, `each_plate` sees every figure."""
-    results = read_results(runs)
-
-    def plates() -> Iterable[Plate]:
-        for plate in draw_plates(results):
-            each_plate(plate)
-            yield plate
-
-    note = (
-        f"{len(results)} runs. The best of each data set is marked; the paper's numbers are from its full "
-        "size. A click on a column's name sorts."
-    )
-    means = means_table(results)
-    return document(
-        title,
-        tag("p", {"class": "note"}, note),
-        section("What the paper claims, and what was found", claims) if claims else Html(""),
-        section("Means over seeds", means) if means else Html(""),
-        section("Runs", runs_table(results)),
-        figures_section("Figures", plates()),
-        section("Recipes", *(_recipe(i, result) for i, result in enumerate(results))),
+    """The page of many runs: claims, means over seeds, each run, figures, and the recipes to repeat them."""
+    groups = results.groups()
+    several = len(groups) < len(results)  # seeds of one recipe
+    first = ("data set", "ensemble", "augmentation", "runs")
+    shown = [quantity for quantity in COLUMNS if quantity.values(results)]
+    return TEMPLATES.get_template("report.html").render(
+        title=title,
+        claims=claims,
+        published=published is not None,
+        means=comparison("", groups, shown, published=published, first=first) if several else None,
+        runs_table=runs_table(results, published=None if several else published),
+        figures=_inline(figures),
+        runs=results,
+        command=train_command,
     )
 
 
-def write_page(
-    runs: Sequence[Run], out: Path, *, figures: Path | None = None, claims: Html | None = None
-) -> list[Path]:
-    """Write the page, and with `figures` each figure as PDF and PNG; the paths written."""
-    written: list[Path] = []
-
-    def save(plate: Plate) -> None:
-        if figures is None:
-            return
-        figures.mkdir(parents=True, exist_ok=True)
-        for ending in ("pdf", "png"):
-            written.append(figures / f"{plate.name}.{ending}")
-            save_figure(plate.figure, written[-1])
-
-    text = page(runs, claims=claims, each_plate=save)
-    with files.replacing(out) as file:
-        file.write(text.encode())
-    return [out, *written]
+def audit_page(report: AuditReport, figures: Iterable[CaptionedFigure], *, source: str) -> str:
+    """The page of an audit: verdict, advice, figures, and every number with its interval; `source` says of
+    what."""
+    return TEMPLATES.get_template("audit.html").render(
+        title="calmix audit", report=report, source=source, figures=_inline(figures), tables=_tables(report)
+    )
 
 
-def _recipe(i: int, result: Result) -> Html:
-    """A run: what it lacks, the command that makes it again, and its recipe, both to copy."""
-    parts = [tag("summary", None, result.run.folder.name, _lacks(result))]
-    for text in (train_command(result.recipe), result.recipe.to_json()):
-        parts += [tag("button", {"class": "copy", "type": "button"}, "Copy"), tag("pre", None, text)]
-    return tag("details", {"id": f"run-{i}"}, *parts)
+def _inline(figures: Iterable[CaptionedFigure]) -> list[dict[str, str]]:
+    """Figures as SVG, one after the other, so that they need not all be in memory."""
+    inline = []
+    for place, shown in enumerate(figures):
+        with styled():
+            text = svg_text(shown.figure, title=shown.title, alt=shown.alt, name=f"f{place}", themed=True)
+        inline.append({"svg": Markup(text), "title": shown.title, "caption": shown.caption})
+    return inline
 
 
-def _lacks(result: Result) -> Html:
-    if not result.missing:
-        return Html("")
-    return tag("span", {"class": "note"}, f" lacks {', '.join(result.missing)}")
+def _tables(report: AuditReport) -> Mapping[str, Table]:
+    level = f"{100 * report.level:g} % interval"
+    pool = {**report.metrics, "gap": report.evidence.gap}
+    metrics = tuple((Cell(name), *_cells(name, interval)) for name, interval in pool.items())
+    tables = {"Metrics": Table("Of the pool", ("metric", "value", level), metrics)}
+    if len(report.members) > 1:
+        members = tuple(
+            (Cell(str(k), k), _percent(member.accuracy), _percent(member.ece), *_cells("gap", member.gap))
+            for k, member in enumerate(report.members)
+        )
+        heads = ("member", "accuracy", "ece", "gap", level)
+        tables["Members"] = Table("Each member alone", heads, members)
+    groups = tuple(
+        (
+            Cell(group.name),
+            Cell(f"{group.examples:,}", group.examples),
+            _percent(group.accuracy),
+            *_cells("gap", group.gap),
+            Cell(group.direction),
+        )
+        for group in report.classes
+    )
+    caption = "Worst first. The intervals hold all at once (Bonferroni)."
+    columns = (report.by, "examples", "accuracy", "gap", "interval", "direction")
+    tables["Classes" if report.by == "class" else "Groups"] = Table(caption, columns, groups)
+    return tables
+
+
+def _percent(share: float) -> Cell:
+    return Cell(percent(share), share)
+
+
+def _cells(name: str, interval: Interval) -> tuple[Cell, Cell]:
+    value, ends = show(name, interval)
+    return Cell(value, interval.value), Cell(ends, interval.low)

@@ -1,108 +1,193 @@
-"""Reliability diagrams: the paper's, accuracy minus confidence, and the standard one, accuracy."""
+"""The reliability diagram: the paper's variant, accuracy - confidence, and the standard one, accuracy."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from torch import Tensor
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from scipy import stats
 
-from calmix import metrics
 from calmix.errors import InputError
-from calmix.predictions import Predictions, pool
-from calmix.report.style import colour, figure, styled
+from calmix.predictions import Predictions
+from calmix.report.style import BLUE, GREY, INK, NOTE, add_legend, figure, plain, styled
+from calmix.study.influence import TopLabels
 
-MANY_MEMBERS = 8  # more thin lines than this hide the thick one
+Array = npt.NDArray[np.float64]
+MIN_EXAMPLES, MIN_SHARE = 10, 0.002  # bins with fewer examples, or a smaller share of them, have no point
+LEVEL = 0.95
+CLEAR_MEMBERS = 8  # more thin lines than these are drawn fainter
 
 
-def reliability_diagram(
-    predictions: Mapping[str, Predictions], *, num_bins: int = 15, members: bool = True
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Predictions to draw in one colour; several are of different seeds, and their examples share the bins.
+
+    With `members` each member is drawn thin beside the pool.
+    """
+
+    label: str
+    seeds: Sequence[TopLabels]
+    colour: str
+    members: bool = False
+
+
+def reliability_figure(
+    panels: Mapping[str, Sequence[Curve]], *, difference: bool = True, title: str = ""
 ) -> Figure:
-    """Accuracy - confidence against confidence, the paper's variant: above 0 is under-confident.
+    """Accuracy - confidence against confidence in 15 bins: above 0 is under-confident. Below, the share of
+    examples in each bin.
 
-    Several predictions share the axes, in the colours of their names; the pool is drawn thick and its members
-    thin. Below, how many examples of each pool fall into each bin.
+    The pool is thick. Its band is the range over seeds, of a single one the 95 % (Wilson) interval of each
+    bin's accuracy. With `difference=False` accuracy is drawn against confidence, and the diagonal is
+    calibrated.
 
     >>> import torch
-    >>> figure = reliability_diagram({"none": Predictions(torch.randn(4, 100, 3), torch.arange(100) % 3)})
-    >>> [axes.get_ylabel() for axes in figure.axes]
-    ['accuracy - confidence', 'share of examples']
+    >>> predictions = Predictions(torch.randn(4, 100, 3), torch.arange(100) % 3)
+    >>> curve = Curve("Mixup", [TopLabels.of(predictions)], "#0072B2")
+    >>> [axes.get_ylabel().splitlines()[0] for axes in reliability_figure({"DE": [curve]}).axes]
+    ['accuracy - confidence', 'share']
     """
-    return _diagram(predictions, num_bins, members, difference=True)
-
-
-def accuracy_diagram(
-    predictions: Mapping[str, Predictions], *, num_bins: int = 15, members: bool = True
-) -> Figure:
-    """Accuracy against confidence, the standard variant: on the diagonal is calibrated, above is
-    under-confident."""
-    return _diagram(predictions, num_bins, members, difference=False)
-
-
-def _diagram(
-    predictions: Mapping[str, Predictions], num_bins: int, members: bool, difference: bool
-) -> Figure:
-    if not predictions:
-        raise InputError("predictions: nothing to draw; give {name: predictions}")
+    if not panels or not all(panels.values()):
+        raise InputError("panels has nothing to draw: give {title: [Curve, ...]} with a curve for each title")
+    for curve in (curve for curves in panels.values() for curve in curves):
+        if not curve.seeds:
+            raise InputError(f"the curve {curve.label!r} has no predictions: give those of one seed or more")
     with styled():
-        made, (top, bottom) = figure(5.2, 4.6, rows=2)
-        top.get_gridspec().set_height_ratios([3, 1])  # type: ignore[union-attr]
-        for place, (name, held) in enumerate(predictions.items()):
-            shade = colour(name, place)
-            if members and 1 < len(held.logits) <= MANY_MEMBERS:
-                for logits in held.logits:
-                    _curve(
-                        top, logits.softmax(-1), held.labels, num_bins, difference, colour=shade, width=0.7
-                    )
-            bins = _curve(
-                top, pool(held.logits), held.labels, num_bins, difference, colour=shade, width=2.4, label=name
-            )
-            share = bins.count / bins.count.sum()
-            bottom.stairs(share.numpy(), [0.0, *bins.edges.tolist()], color=shade, linewidth=1.4)
-        _finish(top, bottom, difference)
-    return made
+        count = len(panels)
+        drawing, axes = figure(
+            0.9 + 3.3 * count, 4.2, 2, count, title=title, share=True, height_ratios=[3, 1]
+        )
+        for top, bottom, (name, curves) in zip(axes, axes[count:], panels.items(), strict=False):
+            for curve in curves:
+                points = _draw(top, curve, difference)
+                edges = np.linspace(0, 1, len(points.share) + 1)
+                bottom.stairs(points.share, edges, color=curve.colour, linewidth=1.4)
+            _finish(top, difference)
+            top.set_title(plain(name))
+            bottom.set_xlabel("confidence")
+        if difference:
+            _limit(axes[:count])
+        axes[0].set_ylabel(_ylabel(difference))
+        axes[count].set_ylabel("share")
+        axes[count].set_ylim(bottom=0)
+        add_legend(drawing, _handles([curve for curves in panels.values() for curve in curves]))
+    return drawing
 
 
-def _curve(
-    axes: Axes,
-    probs: Tensor,
-    labels: Tensor,
-    num_bins: int,
-    difference: bool,
-    *,
-    colour: str,
-    width: float,
-    label: str | None = None,
-) -> metrics.Reliability:
-    bins = metrics.reliability(probs, labels, num_bins=num_bins)
-    height = bins.gap if difference else bins.accuracy
-    filled = (bins.count > 0).numpy()
-    style: Any = {"color": colour, "linewidth": width, "alpha": 1.0 if label else 0.6}
-    marker: Any = {"marker": "o", "markersize": 3.5} if label else {}
-    axes.plot(bins.confidence.numpy()[filled], height.numpy()[filled], label=label, **style, **marker)
-    return bins
+def plot_reliability(predictions: Predictions, ax: Axes | None = None, *, members: bool = True) -> Axes:
+    """Accuracy against confidence in 15 bins: the pool thick, its members thin, and a band for the 95 %
+    interval of each bin's accuracy. Above the diagonal is under-confident.
+
+    Draws on `ax`, or on a new pyplot figure.
+    """
+    label = "pool" if len(predictions.logits) > 1 else "model"
+    curve = Curve(label, [TopLabels.of(predictions)], BLUE, members)
+    with styled():
+        if ax is None:
+            from matplotlib import pyplot  # a window and a global list of figures, only where they are wanted
+
+            _, ax = pyplot.subplots(figsize=(4.4, 4.4), layout="constrained")
+        _draw(ax, curve, difference=False)
+        _finish(ax, difference=False)
+        ax.set_xlabel("confidence")
+        ax.set_ylabel("accuracy")
+        handles = _handles([curve])
+        ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(handles), borderpad=0)
+    return ax
 
 
-def _finish(top: Axes, bottom: Axes, difference: bool) -> None:
-    top.set_xlim(0, 1)
-    if difference:
-        low, high = top.get_ylim()
-        reach = max(abs(low), abs(high), 0.05)
-        top.set_ylim(-reach, reach)
-        top.axhline(0, color="#333333", linewidth=1)
-        top.set_ylabel("accuracy - confidence")
-        notes = (("under-confident", 0.98, "top"), ("over-confident", 0.02, "bottom"))
-        for text, height, side in notes:
-            top.text(0.01, height, text, transform=top.transAxes, va=side, color="#555555", fontsize=8)
+class _Points(NamedTuple):
+    """Of each bin that is drawn: mean confidence, height, and its band; and the share of every bin."""
+
+    confidence: Array
+    height: Array
+    low: Array
+    high: Array
+    share: Array
+
+
+def _draw(axes: Axes, curve: Curve, difference: bool) -> _Points:
+    """The pool with its band, over its members; returns the pool's points."""
+    if _drawn_members(curve):
+        count = min(len(top.hit) - 1 for top in curve.seeds)
+        faint = 0.6 * min(1.0, CLEAR_MEMBERS / count)
+        for k in range(1, 1 + count):
+            member = _points(curve.seeds, k, difference)
+            axes.plot(member.confidence, member.height, color=curve.colour, linewidth=0.7, alpha=faint)
+    points = _points(curve.seeds, 0, difference)
+    band: Any = {"color": curve.colour, "alpha": 0.18}
+    if len(points.height) > 1:
+        axes.fill_between(points.confidence, points.low, points.high, linewidth=0, **band)
     else:
-        top.set_ylim(0, 1)
-        top.plot([0, 1], [0, 1], color="#333333", linewidth=1)
-        top.set_ylabel("accuracy")
-    top.tick_params(labelbottom=False)
-    top.legend(loc="upper right" if difference else "upper left")
-    bottom.set_xlim(0, 1)
-    bottom.set_ylim(bottom=0)
-    bottom.set_yticks(np.linspace(0, bottom.get_ylim()[1], 3).round(2))
-    bottom.set_xlabel("confidence")
-    bottom.set_ylabel("share of examples")
+        axes.vlines(points.confidence, points.low, points.high, linewidth=5, **band)
+    line: Any = {"linewidth": 2.2, "markersize": 3.5, "clip_on": False}  # no half marks at accuracy 1
+    axes.plot(points.confidence, points.height, "o-", color=curve.colour, **line)
+    return points
+
+
+def _drawn_members(curve: Curve) -> bool:
+    return curve.members and all(len(top.hit) > 2 for top in curve.seeds)
+
+
+def _points(seeds: Sequence[TopLabels], row: int, difference: bool) -> _Points:
+    """Of the pool (row 0) or of a member."""
+    sums = np.stack([top.bin_sums(row) for top in seeds])
+    counts, hit_sums, confidence_sums = sums.transpose(1, 0, 2)
+    with np.errstate(invalid="ignore"):
+        accuracies, confidences = hit_sums / counts, confidence_sums / counts
+    count = counts.sum(0)
+    drawn = count >= max(MIN_EXAMPLES, MIN_SHARE * count.sum())
+    drawn = drawn if drawn.any() else count > 0
+    share, count, counts = count / count.sum(), count[drawn], counts[:, drawn]
+    confidence = np.nansum(counts * confidences[:, drawn], 0) / count
+    hits = np.nansum(counts * accuracies[:, drawn], 0)
+    if len(seeds) > 1:
+        each = (accuracies - confidences if difference else accuracies)[:, drawn]
+        low, high = np.nanmin(each, 0), np.nanmax(each, 0)
+    else:
+        intervals = [
+            stats.binomtest(round(k), int(n)).proportion_ci(LEVEL, "wilson")
+            for k, n in zip(hits, count, strict=True)
+        ]
+        low, high = np.array(intervals).T - (confidence if difference else 0)
+    return _Points(confidence, hits / count - (confidence if difference else 0), low, high, share)
+
+
+def _finish(axes: Axes, difference: bool) -> None:
+    axes.set_xlim(0, 1)
+    if difference:
+        axes.axhline(0, color=INK, linewidth=1)
+        return
+    axes.set_ylim(0, 1)
+    axes.plot([0, 1], [0, 1], color=INK, linewidth=1)
+
+
+def _limit(row: Sequence[Axes]) -> None:
+    """Limits that hold 0 and every line; a wide band of a bin with few examples may end outside."""
+    heights = [y for axes in row for line in axes.get_lines() for y in np.ravel(line.get_ydata())]
+    low, high = min(-0.05, *heights), max(0.05, *heights)
+    margin = 0.08 * (high - low)
+    row[0].set_ylim(low - margin, high + margin)
+
+
+def _ylabel(difference: bool) -> str:
+    return "accuracy - confidence\n← over-confident · under-confident →" if difference else "accuracy"
+
+
+def _handles(curves: Sequence[Curve]) -> list[Any]:
+    named = {curve.label: curve.colour for curve in curves}
+    handles: list[Any] = [
+        Line2D([], [], color=shade, linewidth=2.2, marker="o", markersize=3.5, label=label)
+        for label, shade in named.items()
+    ]
+    if any(_drawn_members(curve) for curve in curves):
+        handles.append(Line2D([], [], color=NOTE, linewidth=0.7, label="a member"))
+    several = {len(curve.seeds) > 1 for curve in curves}
+    texts = {False: f"{100 * LEVEL:g} % interval", True: "range over seeds"}
+    text = " or ".join(texts[kind] for kind in sorted(several))
+    return [*handles, Patch(color=GREY, alpha=0.3, linewidth=0, label=text)]

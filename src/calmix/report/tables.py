@@ -1,124 +1,205 @@
-"""Tables of runs: sortable, the best of each data set marked, the paper's number beside the measured one."""
+"""Tables for a page, a terminal and Markdown: means over seeds, the best marked."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
-import numpy as np
+import rich.table
+import rich.text
 
-from calmix.report.markup import Html, join, tag
-from calmix.report.paper_numbers import paper_numbers, paper_spread
-from calmix.report.results import Key, Result, by_key
+from calmix.errors import one_of
+from calmix.runs.recipe import ENSEMBLES, Recipe
+from calmix.study.quantities import COLUMNS, Quantity
+from calmix.study.results import Group, Results
 
-
-@dataclass(frozen=True)
-class Column:
-    """A number of a run; best where `cost` is least. `paper` is the field of the paper's number, if any."""
-
-    title: str
-    tip: str
-    value: Callable[[Result], float | None]
-    cost: Callable[[float], float] = abs
-    paper: str = ""
-    digits: int = 2
+NOTHING = "-"
+Number: TypeAlias = tuple[float, float | None]
+Published: TypeAlias = Callable[[Quantity, Recipe], Number | None]
+"""A published number as a fraction, and its spread over seeds, where there is one."""
 
 
 @dataclass(frozen=True)
-class Row:
-    """A line of a table: a run, or several that differ in their seed."""
+class Cell:
+    """Text of one line or more, and the `value` that a numeric column is sorted by.
 
-    key: Key
-    first: Html
-    numbers: tuple[list[float], ...]  # for each column, of each run
+    A `muted` cell is there for comparison with the one before it; `link` is an address on the same page.
+    """
 
-
-def _percent(value: float | None) -> float | None:
-    return None if value is None else 100 * value
-
-
-def _less(value: float) -> float:
-    return -value
+    text: str
+    value: float | None = None
+    best: bool = False
+    tooltip: str = ""
+    muted: bool = False
+    link: str = ""
 
 
-COLUMNS = (
-    Column("Acc %", "test accuracy", lambda r: _percent(r.clean("accuracy")), _less, "accuracy"),
-    Column("ECE %", "expected calibration error", lambda r: _percent(r.clean("ece")), abs, "ece"),
-    Column("cAcc %", "accuracy on the corrupted test sets", lambda r: r.other("cA"), _less, "ca"),
-    Column("cECE %", "ECE on the corrupted test sets", lambda r: r.other("cECE"), abs, "cece"),
-    Column("DCE %", "debiased calibration error", lambda r: _percent(r.clean("dce"))),
-    Column("NLL", "negative log-likelihood", lambda r: r.clean("nll"), digits=3),
-    Column("gap", "accuracy - confidence, above 0 under-confident", lambda r: _percent(r.clean("gap"))),
-    Column("members' ECE %", "mean of the members alone", lambda r: _percent(r.members("ece"))),
-    Column("members' gap", "mean of the members alone", lambda r: _percent(r.members("gap"))),
-    Column("ECE % with T", "with a temperature", lambda r: _percent(r.other("temperature", "ece"))),
-)
+@dataclass(frozen=True)
+class Table:
+    """A caption, the names of the columns, and rows of cells; `tooltips` explain columns by name.
+
+    >>> print(Table("Claims", ("claim", "ECE %"), ((Cell("a | b"), Cell("1.20", 0.012)),)).markdown())
+    *Claims*
+    <BLANKLINE>
+    | claim | ECE % |
+    | --- | ---: |
+    | a \\| b | 1.20 |
+    """
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    tooltips: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def numeric(self) -> tuple[bool, ...]:
+        """Whether a column holds a value."""
+        return tuple(any(row[k].value is not None for row in self.rows) for k in range(len(self.columns)))
+
+    def markdown(self) -> str:
+        heads = [_markdown(Cell(name)) for name in self.columns]
+        rule = ["---:" if numeric else "---" for numeric in self.numeric]
+        rows = [heads, rule, *([_markdown(cell) for cell in row] for row in self.rows)]
+        lines = ["| " + " | ".join(row) + " |" for row in rows]
+        return "\n".join([*([f"*{self.caption}*", ""] if self.caption else []), *lines])
+
+    def rich(self) -> rich.table.Table:
+        table = rich.table.Table(title=rich.text.Text(self.caption), title_justify="left")
+        for name, numeric in zip(self.columns, self.numeric, strict=True):
+            side: Any = "right" if numeric else "left"
+            table.add_column(rich.text.Text(name), justify=side, no_wrap=numeric, overflow="fold")
+        for row in self.rows:
+            styles = ["bold" if cell.best else "dim" if cell.muted else "" for cell in row]
+            table.add_row(*(rich.text.Text(c.text, style=s) for c, s in zip(row, styles, strict=True)))
+        return table
 
 
-def runs_table(results: Sequence[Result]) -> Html:
-    """A line for each run, which leads to its recipe."""
-    rows = []
-    for i, result in enumerate(results):
-        seed = tag("a", {"href": f"#run-{i}"}, str(result.recipe.seed))
-        rows.append(Row(result.key, seed, _numbers([result])))
-    return _table(rows, "seed")
+def _markdown(cell: Cell) -> str:
+    text = cell.text.replace("<", "&lt;").replace("|", r"\|").replace("\n", "<br>")
+    return f"**{text}**" if cell.best else text
 
 
-def means_table(results: Sequence[Result]) -> Html:
-    """A line for each augmentation: mean and spread over its runs. Nothing where each has a single run."""
-    groups = by_key(results)
-    if all(len(held) == 1 for held in groups.values()):
-        return Html("")
-    return _table([Row(key, join(str(len(held))), _numbers(held)) for key, held in groups.items()], "runs")
+FIRST: dict[str, Callable[[Group], str]] = {
+    "method": lambda g: f"{ENSEMBLES[g.recipe.ensemble].short}, {g.recipe.augmentation.title}",
+    "data set": lambda g: g.recipe.dataset,
+    "ensemble": lambda g: ENSEMBLES[g.recipe.ensemble].long,
+    "augmentation": lambda g: g.recipe.augmentation.title,
+}
 
 
-def _numbers(results: Sequence[Result]) -> tuple[list[float], ...]:
-    return tuple([v for result in results if (v := column.value(result)) is not None] for column in COLUMNS)
+def comparison(
+    caption: str,
+    groups: Sequence[Group],
+    quantities: Sequence[Quantity],
+    *,
+    published: Published | None = None,
+    first: Sequence[str] = ("method",),
+) -> Table:
+    """A row for each group: mean ± standard deviation over seeds, the best of each data set marked.
+
+    `first` are columns before the numbers: "method", or "data set", "ensemble" and "augmentation", and "runs"
+    for their number. A column "recipe" says how recipes differ where something else than these tells them
+    apart. Where `published` has a number for one of the groups, a column "paper" stands beside the quantity.
+    """
+    for name in first:
+        one_of("first", name, (*FIRST, "runs"))
+    table = _words(caption, groups, [name for name in first if name != "runs"])
+    if "runs" in first:
+        counts = [len(group.results) for group in groups]
+        table = _with(table, "runs", [Cell(str(n), n) for n in counts], "seeds behind the mean")
+    return _with_numbers(table, groups, quantities, published)
 
 
-def _table(rows: Sequence[Row], first: str) -> Html:
-    shown = [i for i in range(len(COLUMNS)) if any(row.numbers[i] for row in rows)]
-    heads = [("data set", ""), ("ensemble", ""), ("augmentation", ""), (first, "")]
-    heads += [(COLUMNS[i].title, COLUMNS[i].tip) for i in shown]
-    buttons = [tag("button", {"type": "button", "title": tip}, name) for name, tip in heads]
-    head = tag("thead", None, tag("tr", None, *(tag("th", {"scope": "col"}, button) for button in buttons)))
-    best = {i: _best(rows, i) for i in shown}
-    lines = []
-    for line, row in enumerate(rows):
-        words = [tag("td", None, word) for word in (*row.key, row.first)]
-        numbers = [_cell(row, i, best=line in best[i]) for i in shown]
-        lines.append(tag("tr", None, *words, *numbers))
-    table = tag("table", {"class": "sortable"}, head, tag("tbody", None, *lines))
-    return tag("div", {"class": "scroll", "tabindex": "0"}, table)
+def runs_table(results: Results, *, published: Published | None = None) -> Table:
+    """A row for each run, whose seed leads to its recipe (`#run-0`, by its place in `results`); quantities
+    that no run has are left out."""
+    differs = {id(result): group.differs for group in results.groups() for result in group.results}
+    alone = [Group(result.recipe, (result,), differs[id(result)]) for result in results]
+    table = _words("", alone, ["data set", "ensemble", "augmentation"])
+    seeds = [result.recipe.seed for result in results]
+    cells = [Cell(str(seed), seed, link=f"#run-{place}") for place, seed in enumerate(seeds)]
+    table = _with(table, "seed", cells, "leads to the recipe")
+    return _with_numbers(table, alone, [q for q in COLUMNS if q.values(results)], published)
 
 
-def _best(rows: Sequence[Row], i: int) -> set[int]:
-    """The best line of each data set that has at least two lines with this number."""
-    found = set()
-    for dataset in {row.key[0] for row in rows}:
-        known = [line for line, row in enumerate(rows) if row.key[0] == dataset and row.numbers[i]]
-        if len(known) > 1:
-            found.add(min(known, key=lambda line: COLUMNS[i].cost(float(np.mean(rows[line].numbers[i])))))
-    return found
+def _words(caption: str, groups: Sequence[Group], names: Sequence[str]) -> Table:
+    """The columns that name the groups."""
+    table = Table(caption, (), ((),) * len(groups))
+    for name in names:
+        table = _with(table, name, [Cell(FIRST[name](group)) for group in groups])
+    if any(group.differs for group in groups):
+        tooltip = "in what it differs from others of the same augmentation"
+        table = _with(table, "recipe", [Cell(group.differs) for group in groups], tooltip)
+    return table
 
 
-def _cell(row: Row, i: int, *, best: bool) -> Html:
-    column, values = COLUMNS[i], row.numbers[i]
-    paper = _paper(row.key, column)
+def _with(table: Table, name: str, cells: Sequence[Cell], tooltip: str = "") -> Table:
+    """The table with a further column."""
+    rows = tuple((*row, cell) for row, cell in zip(table.rows, cells, strict=True))
+    tooltips = {**table.tooltips, **({name: tooltip} if tooltip else {})}
+    return Table(table.caption, (*table.columns, name), rows, tooltips)
+
+
+def _with_numbers(
+    table: Table, groups: Sequence[Group], quantities: Sequence[Quantity], published: Published | None
+) -> Table:
+    """The table with a column for each quantity, and one beside it where something was published."""
+    for quantity in quantities:
+        values = [quantity.values(group.results) for group in groups]
+        best = _best(quantity, groups, values)
+        cells = [mean_cell(quantity, some, best=marked) for some, marked in zip(values, best, strict=True)]
+        table = _with(table, quantity.heading, cells, quantity.description)
+        numbers = [published(quantity, group.recipe) if published else None for group in groups]
+        if any(numbers):
+            cells = [paper_cell(quantity, n, some) for n, some in zip(numbers, values, strict=True)]
+            table = _with(table, "paper", cells, "the published number of the column before")
+    return table
+
+
+def _best(quantity: Quantity, groups: Sequence[Group], values: Sequence[Sequence[float]]) -> list[bool]:
+    """Whether a row is the best of its data set, where that has at least two rows with the quantity."""
+    costs = [quantity.cost(statistics.fmean(some)) if some else math.nan for some in values]
+    best = []
+    for group, cost in zip(groups, costs, strict=True):
+        of_dataset = [g.recipe.dataset == group.recipe.dataset for g in groups]
+        rivals = [c for c, same in zip(costs, of_dataset, strict=True) if same and math.isfinite(c)]
+        best.append(len(rivals) > 1 and cost == min(rivals))
+    return best
+
+
+def mean_cell(quantity: Quantity, values: Sequence[float], *, best: bool = False) -> Cell:
+    """The mean over seeds, and their standard deviation where there are several.
+
+    >>> from calmix.study.quantities import ECE
+    >>> mean_cell(ECE, [0.01, 0.02, 0.03]).text, mean_cell(ECE, [0.01]).text, mean_cell(ECE, []).text
+    ('2.00 ± 1.00', '1.00', '-')
+    """
     if not values:
-        return tag("td", {"class": "number", "data-value": ""}, "-", paper)
-    mean = float(np.mean(values))
-    spread = Html("")
+        return Cell(NOTHING)
+    mean = statistics.fmean(values)
+    text = quantity.text(mean)
     if len(values) > 1:
-        spread = tag("small", None, f" ± {np.std(values, ddof=1):.{column.digits}f}")
-    attributes = {"class": "number best" if best else "number", "data-value": repr(mean)}
-    if best:
-        attributes["title"] = "the best of this data set"
-    return tag("td", attributes, f"{mean:.{column.digits}f}", spread, paper)
+        text += f" ± {quantity.text(statistics.stdev(values), signed=False)}"
+    return Cell(text, mean, best, "the best of this data set" if best else "")
 
 
-def _paper(key: Key, column: Column) -> Html:
-    numbers, spread = paper_numbers(*key), paper_spread(*key)
-    value = getattr(numbers, column.paper) if numbers and column.paper else None
-    if value is None:
-        return Html("")
-    around = f" ± {getattr(spread, column.paper):g}" if spread else ""
-    return tag("span", {"class": "paper"}, f" paper {value:g}{around}")
+def paper_cell(quantity: Quantity, number: Number | None, values: Sequence[float]) -> Cell:
+    """The published number; with several seeds, whether it lies within two of their standard deviations.
+
+    >>> from calmix.study.quantities import ECE
+    >>> paper_cell(ECE, (0.018, 0.002), [0.015, 0.019, 0.017]).text
+    '1.80 ± 0.20, inside'
+    >>> paper_cell(ECE, (0.064, None), [0.015, 0.017]).text, paper_cell(ECE, (0.064, None), [0.015]).text
+    ('6.40, outside', '6.40')
+    """
+    if number is None:
+        return Cell(NOTHING, muted=True)
+    value, spread = number
+    text = quantity.text(value)
+    if spread is not None:
+        text += f" ± {quantity.text(spread, signed=False)}"
+    if len(values) > 1:
+        inside = abs(value - statistics.fmean(values)) <= 2 * statistics.stdev(values)
+        text += ", inside" if inside else ", outside"
+    return Cell(text, value, muted=True)

@@ -1,0 +1,88 @@
+"""Logits and labels as every fit takes them: validated, read in blocks of rows, pooled in log space."""
+
+import math
+import warnings
+
+import torch
+from torch import Tensor
+
+from calmix.errors import InputError
+from calmix.metrics.checks import (
+    SUM_TOLERANCE,
+    Array,
+    check_array,
+    check_length,
+    check_logits,
+    check_range,
+)
+from calmix.metrics.sample import floats, integers
+
+BLOCK = 1 << 18  # logits per block: a few MB in float64
+FEW_ROWS = 8
+
+
+def check_inputs(logits: Array, labels: Array) -> Tensor:
+    """Validate logits (M, N, C) and labels (N,) for a fit; returns the labels in int64 on the CPU."""
+    check_values(logits)
+    check_array("labels", labels, "examples", integers=True)
+    check_length("labels", labels, logits.shape[1])
+    target = integers(labels)
+    check_range("labels", target, logits.shape[2])
+    return target
+
+
+def check_values(logits: Array) -> None:
+    """Logits (M, N, C): no nan, no +inf, no row of -inf, and not probabilities.
+
+    -inf is the logarithm of a probability of 0 and is allowed. Probabilities are arrays whose rows are all
+    non-negative and sum to 1. A few rows of logits can do so by chance: those are refused only if they sum to
+    1 up to rounding.
+    """
+    check_array("logits", logits, "members", "examples", "classes")
+    eps = torch.finfo(floats(logits[:1, :1]).dtype).eps
+    tolerance = SUM_TOLERANCE if logits.shape[0] * logits.shape[1] >= FEW_ROWS else 8 * eps
+    simplex = True
+    for rows in blocks(logits):
+        block = floats(logits[:, rows])
+        check_logits(block, rows.start)
+        if simplex:
+            simplex = bool(block.min() >= 0 and ((block.sum(-1) - 1).abs() <= tolerance).all())
+    if simplex:
+        raise InputError(
+            f"logits holds probabilities, rows that are non-negative and sum to 1: logits[0, 0] is "
+            f"{floats(logits[0, :1])[0, :8].tolist()}; pass their logarithm, or make Predictions.from_probs"
+        )
+
+
+def blocks(logits: Array) -> list[slice]:
+    """Consecutive rows (examples) of logits (M, N, C), `BLOCK` values at a time."""
+    members, examples, classes = logits.shape
+    rows = max(1, BLOCK // (members * classes))
+    return [slice(start, start + rows) for start in range(0, examples, rows)]
+
+
+def log_pool(logits: Tensor) -> Tensor:
+    """log of the pooled probabilities (N, C), without underflow, which a large temperature makes visible."""
+    return logits.log_softmax(-1).logsumexp(0) - math.log(len(logits))
+
+
+def log_pool_rows(logits: Array) -> Tensor:
+    """`log_pool` in float64 on the CPU, block by block."""
+    return torch.cat([log_pool(floats(logits[:, rows]).double()) for rows in blocks(logits)])
+
+
+def log_loss(log_probs: Tensor, labels: Tensor) -> Tensor:
+    """-log p at the label, (N,), of log_probs (N, C)."""
+    return -log_probs.gather(1, labels[:, None])[:, 0]
+
+
+def possible_rows(losses: Tensor, what: str) -> Tensor:
+    """The examples whose label has a probability above 0, bool (N,); warns if there are others."""
+    possible = losses.isfinite()
+    if not possible.all():
+        warnings.warn(
+            f"{int((~possible).sum())} labels have probability 0, the first that of example "
+            f"{int((~possible).nonzero()[0])}: no {what} changes that, it is fitted to the others",
+            stacklevel=4,
+        )
+    return possible

@@ -1,0 +1,125 @@
+"""The claims drawn: a matrix of all parts, and a forest plot of each claim."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
+
+from calmix.errors import InputError
+from calmix.paper.claims import ClaimResult, Part
+from calmix.report.figures import CaptionedFigure
+from calmix.report.style import GREY, INK, add_legend, figure, plain, styled
+from calmix.runs.recipe import ENSEMBLES
+
+COLOURS = {
+    "shown": "#00695C",
+    "consistent": "#8FC1B5",
+    "undecided": "#D9C9A3",
+    "contradicted": "#C0392B",
+    "not run": "#EEEEEE",
+}
+
+
+def claims_figures(judged: Sequence[ClaimResult]) -> Iterator[CaptionedFigure]:
+    """The matrix, and the forest of every claim that has a part that was run."""
+    caption = "Claims by data set and ensemble, a square for each part"
+    yield CaptionedFigure("claims", "Claims", caption, caption, matrix_figure(judged))
+    for claim in judged:
+        if any(part.estimate is not None for part in claim.parts):
+            caption = f"Claim {claim.id}: {claim.text}"
+            forest = forest_figure(claim, title=caption)
+            yield CaptionedFigure(f"claim-{claim.id}", caption, caption, f"{caption}: {claim.line}", forest)
+
+
+def matrix_figure(judged: Sequence[ClaimResult], *, title: str = "") -> Figure:
+    """A row for each claim, a column for each ensemble of each data set, a square for each part in it."""
+    columns = _columns(judged)
+    if not columns:
+        raise InputError("no claim has a part to draw")
+    with styled():
+        height = 0.9 + 0.27 * len(judged)
+        drawing, (axes,) = figure(1.2 + 0.62 * len(columns), height, title=title)
+        for row, claim in enumerate(judged):
+            for column, (dataset, ensemble) in enumerate(columns):
+                parts = [p for p in claim.parts if (p.dataset, p.ensemble) == (dataset, ensemble)]
+                for k, part in enumerate(parts):
+                    width = 0.9 / len(parts)
+                    corner = (column - 0.45 + k * width, row - 0.4)
+                    axes.add_patch(
+                        Rectangle(corner, 0.94 * width, 0.8, color=COLOURS[part.verdict], linewidth=0)
+                    )
+        axes.set_xlim(-0.6, len(columns) - 0.4)
+        axes.set_ylim(len(judged) - 0.4, -0.6)
+        axes.set_yticks(range(len(judged)), [claim.id for claim in judged])
+        axes.set_xticks(range(len(columns)), [ENSEMBLES[ensemble].short for _, ensemble in columns])
+        axes.xaxis.tick_top()
+        axes.tick_params(length=0)
+        axes.grid(visible=False)
+        axes.spines[:].set_visible(False)
+        axes.set_ylabel("claim")
+        for dataset in dict.fromkeys(dataset for dataset, _ in columns):
+            places = [place for place, (name, _) in enumerate(columns) if name == dataset]
+            middle = sum(places) / len(places)
+            axes.text(middle, len(judged) - 0.3, plain(dataset), ha="center", va="top", fontsize=8)
+            if places[0]:
+                axes.axvline(places[0] - 0.5, color=GREY, linewidth=0.6)
+        add_legend(drawing, [Patch(color=colour, label=word) for word, colour in COLOURS.items()])
+    return drawing
+
+
+def _columns(judged: Sequence[ClaimResult]) -> list[tuple[str, str]]:
+    pairs = {
+        (part.dataset, part.ensemble)
+        for claim in judged
+        for part in claim.parts
+        if part.verdict != "not run" or part.dataset != "folder"
+    }
+    order = list(ENSEMBLES)
+    return sorted(pairs, key=lambda pair: (pair[0], order.index(pair[1])))
+
+
+def forest_figure(claim: ClaimResult, *, title: str = "") -> Figure:
+    """A row for each part: its estimate and interval, coloured by its verdict, and the paper's value."""
+    parts = [part for part in claim.parts if part.estimate is not None and part.interval is not None]
+    if not parts:
+        raise InputError(f"claim {claim.id} has no part that was run")
+    with styled():
+        drawing, (axes,) = figure(7.2, 0.9 + 0.25 * len(parts), title=title)
+        for row, part in enumerate(parts):
+            _draw(axes, row, part)
+        axes.axvline(0, color=INK, linewidth=1)
+        axes.set_yticks(range(len(parts)), [plain(_name(part)) for part in parts])
+        axes.set_ylim(len(parts) - 0.4, -0.6)
+        axes.grid(axis="y", visible=False)
+        axes.set_xlabel(
+            "points" if all(part.in_points for part in parts) else "points; SKCE, logarithms as they are"
+        )
+        marks = [Line2D([], [], color=COLOURS[w], marker="o", linewidth=2, label=w) for w in _words(parts)]
+        paper = Line2D([], [], color=INK, marker="D", linestyle="none", markersize=4, label="the paper")
+        add_legend(drawing, [*marks, *([paper] if any(p.paper is not None for p in parts) else [])])
+    return drawing
+
+
+def _draw(axes: Axes, row: int, part: Part) -> None:
+    assert part.estimate is not None
+    assert part.interval is not None
+    factor = 100 if part.in_points else 1
+    low, high = (factor * end for end in part.interval)
+    colour = COLOURS[part.verdict]
+    if math.isfinite(low) and math.isfinite(high):
+        axes.plot([low, high], [row, row], color=colour, linewidth=2)
+    axes.plot([factor * part.estimate], [row], "o", color=colour, markersize=5)
+    if part.paper is not None:
+        axes.plot([factor * part.paper], [row], "D", color=INK, markersize=4, mfc="none")
+
+
+def _words(parts: Sequence[Part]) -> list[str]:
+    present = {part.verdict for part in parts}
+    return [word for word in COLOURS if word in present]
+
+
+def _name(part: Part) -> str:
+    return f"{part.dataset}, {ENSEMBLES[part.ensemble].short}: {part.comparison}"

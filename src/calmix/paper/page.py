@@ -1,0 +1,182 @@
+"""Results of the paper's items as one Markdown file with its figures beside it, and on the terminal."""
+
+import datetime
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table as Grid
+
+from calmix import files
+from calmix.paper.claims import ClaimResult, Part, judge_claims
+from calmix.paper.claims_figures import claims_figures
+from calmix.paper.items import PAPER, RenderedItem
+from calmix.paper.reproduce import ItemPlan
+from calmix.report.figures import CaptionedFigure
+from calmix.report.style import save_figure
+from calmix.report.tables import Cell, Table
+from calmix.runs.recipe import ENSEMBLES, Recipe
+from calmix.study.quantities import SECONDS
+from calmix.study.results import Result, Results
+
+WIDEST_TABLE = 1000  # characters
+NETWORKS = {
+    "small_resnet": "small ResNet, width {width}",
+    "wide_resnet": "Wide ResNet {depth}-{width}",
+    "resnet50": "ResNet-50",
+    "mlp": "three-layer perceptron, {hidden} units",
+}
+CLAIMS_NOTE = (
+    "Intervals are 95 %: the test images, the same for both sides of a comparison, and the spread over "
+    "seeds, which the methods of a regime share. About one interval in twenty misses its value by chance. "
+    "One seed is provisional."
+)
+
+
+def print_items(plan: ItemPlan, rendered: Mapping[str, RenderedItem | str], console: Console) -> None:
+    """Print every item's tables."""
+    for item in plan.items:
+        console.rule(f"{item.name}: {item.title}", align="left")
+        shown = rendered[item.name]
+        if isinstance(shown, str):
+            console.print(shown, soft_wrap=True, markup=False)
+            continue
+        for table in shown.tables:
+            _print_whole(table.rich(), console)
+
+
+def _print_whole(grid: Grid, console: Console) -> None:
+    """No number is cut off: a terminal that is narrower breaks the lines."""
+    needed = console.measure(grid, options=console.options.update(width=WIDEST_TABLE)).maximum
+    wide = Console(file=console.file, width=needed) if needed > console.width else console
+    wide.print(grid)
+
+
+def write_items(
+    plan: ItemPlan,
+    results: Results,
+    rendered: Mapping[str, RenderedItem | str],
+    target: Path,
+    *,
+    command: str,
+    errors: Mapping[str, str],
+) -> list[Path]:
+    """Write `target` (Markdown) and its figures in `figures/` beside it; returns all files."""
+    folder = target.parent / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    written = [target]
+    lines = ["# Results", "", *_heading(plan, results, command), ""]
+    for item in plan.items:
+        lines += [f"## {item.name}: {item.title}", "", item.shows, ""]
+        shown = rendered[item.name]
+        if isinstance(shown, str):
+            lines += [shown, ""]
+            continue
+        lines += [line for table in shown.tables for line in (table.markdown(), "")]
+        for captioned in shown.figures:
+            lines += _write_figure(captioned, folder / f"{captioned.name}.svg", written)
+    if {*PAPER} <= {item.name for item in plan.items}:
+        judged = judge_claims(results)
+        lines += ["## Claims", "", claims_table(judged).markdown(), "", CLAIMS_NOTE, ""]
+        for captioned in claims_figures(judged):
+            lines += _write_figure(captioned, folder / f"{plan.dataset}-{captioned.name}.svg", written)
+    # Of an error only its last line: what stands above is of this machine.
+    lines += [f"- failed: {name}: {error.strip().splitlines()[-1]}" for name, error in errors.items()]
+    with files.replacing(target) as file:
+        file.write(("\n".join(lines).rstrip() + "\n").encode())
+    return written
+
+
+def _write_figure(captioned: CaptionedFigure, path: Path, written: list[Path]) -> list[str]:
+    save_figure(captioned.figure, path)
+    written.append(path)
+    return [f"![{captioned.alt}](figures/{path.name})", "", f"*{captioned.caption}.*", ""]
+
+
+def _heading(plan: ItemPlan, results: Results, command: str) -> list[str]:
+    """The command, the day, and the regime: what was trained on how many images, for how long."""
+    lines = [f"Made by `{command}` on {datetime.date.today()} from the run folders that it trained."]
+    for dataset in dict.fromkeys(recipe.dataset for recipe in plan.runs):
+        planned = {recipe: types for recipe, types in plan.runs.items() if recipe.dataset == dataset}
+        lines += ["", f"**{dataset}**, {plan.scale} scale, {_count(plan.seeds, 'seed')}: {_regime(planned)}."]
+        if losses := _last_losses(results.where(dataset=dataset)):
+            lines[-1] += f" {losses}"
+    seconds = SECONDS.values(result for result in results if result.summary)
+    lines += ["", f"{_count(len(seconds), 'run')}, {sum(seconds) / 3600:.1f} hours of training in all."]
+    lines += [
+        "",
+        "± is the standard deviation over seeds; the paper's numbers, of its full size, are inside where "
+        "they lie within two of them. The gap is accuracy minus confidence in points: above 0 is "
+        "under-confident. ECE is biased upwards where images are few, as under each corruption (c); DCE is "
+        "not.",
+    ]
+    return lines
+
+
+def _last_losses(results: Sequence[Result]) -> str:
+    """How well the networks fit: the mean loss of the last epoch, for each ensemble without augmentation."""
+    losses: dict[str, list[float]] = {}
+    for result in results:
+        if result.recipe.augment == "none":
+            last = {epoch.member: epoch.loss for epoch in result.history}
+            losses.setdefault(ENSEMBLES[result.recipe.ensemble].short, []).extend(last.values())
+    known = {name: values for name, values in losses.items() if values}
+    text = ", ".join(f"{name} {statistics.fmean(values):.2f}" for name, values in known.items())
+    return f"Training loss in the last epoch, without augmentation: {text}." if text else ""
+
+
+def _regime(planned: Mapping[Recipe, Sequence[str]]) -> str:
+    recipes = list(planned)
+    first = recipes[0]
+    what = "points" if first.dataset == "clusters" else "images"
+    options = {"depth": 28, "width": 16, "hidden": 64} | first.network_options
+    network = NETWORKS[first.network].format(**options)
+    train, test, corrupted = (
+        "all" if size is None else f"{size:,}"
+        for size in (first.train_size, first.test_size, first.corruption_size)
+    )
+    under = f" ({corrupted} of them under each corruption)" if any(planned.values()) else ""
+    epochs = ", ".join(sorted({str(recipe.epochs) for recipe in recipes}))
+    members = dict.fromkeys((recipe.ensemble, recipe.members) for recipe in recipes)
+    sizes = ", ".join(f"{ENSEMBLES[ensemble].short} {count}" for ensemble, count in members)
+    return (
+        f"{train} training {what}, {first.validation_size:,} validation {what}, {test} test {what}"
+        f"{under}; {network}; {epochs} epochs; members: {sizes}"
+    )
+
+
+def claims_table(judged: Sequence[ClaimResult]) -> Table:
+    """A row for each claim: how many parts came out how, and every part."""
+    texts = ((f"{claim.id}. {claim.text}", claim.line, "\n".join(claim_lines(claim))) for claim in judged)
+    rows = tuple(tuple(map(Cell, row)) for row in texts)
+    return Table("The paper's claims, judged on these runs", ("claim", "parts", "comparisons"), rows)
+
+
+def part_text(part: Part) -> str:
+    """
+    >>> part_text(Part("deep", "mnist", "clean", "ECE: Mixup - none", 0.07, (0.06, 0.08), None, 5, "shown"))
+    'DE, mnist: ECE: Mixup - none +7.00 [+6.00, +8.00], 5 seeds: shown'
+    """
+    where = f"{ENSEMBLES[part.ensemble].short}, {part.dataset}: {part.comparison}"
+    if part.estimate is None or part.interval is None:
+        return f"{where}: not run ({part.missing})"
+    factor, digits = (100, ".2f") if part.in_points else (1, ".3g")
+    numbers, low, high = (f"{factor * number:+{digits}}" for number in (part.estimate, *part.interval))
+    ends = f"[{low}, {high}]"
+    paper = "" if part.paper is None else f", paper {factor * part.paper:+{digits}}"
+    provisional = " (provisional)" if part.provisional else ""
+    return f"{where} {numbers} {ends}{paper}, {_count(part.seeds, 'seed')}: {part.verdict}{provisional}"
+
+
+def claim_lines(claim: ClaimResult) -> list[str]:
+    """A line for each part and size of a claim."""
+    return [part_text(part) for part in claim.parts] + [
+        f"size: {ENSEMBLES[size.ensemble].short}, {size.dataset}: {size.text} {size.value:.2f}"
+        + ("" if size.paper is None else f", paper {size.paper:.2f}")
+        for size in claim.sizes
+    ]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -1,0 +1,113 @@
+"""Regime: the runs of one data set that may be compared, by method."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TypeAlias
+
+from calmix.errors import InputError
+from calmix.runs.augmentation import parse_augmentation
+from calmix.runs.presets import preset
+from calmix.runs.recipe import ENSEMBLES, Recipe
+from calmix.study.estimates import Estimate, NotRunError, SeedVariance, estimate
+from calmix.study.quantities import Quantity
+from calmix.study.results import Group, Result
+
+Method: TypeAlias = tuple[str, str]  # ensemble, augmentation
+
+
+def method_title(method: Method) -> str:
+    """
+    >>> method_title(("batch", "augmix+camixup"))
+    'BE, AugCAMixup'
+    """
+    return f"{ENSEMBLES[method[0]].short}, {parse_augmentation(method[1]).title}"
+
+
+@dataclass(frozen=True, eq=False)
+class Regime:
+    """Evaluated runs of one data set in one regime; `left_out` counts those of its other regimes."""
+
+    dataset: str
+    name: str
+    results: Mapping[Method, tuple[Result, ...]]
+    left_out: int = 0
+
+    def __getitem__(self, method: Method) -> tuple[Result, ...]:
+        """The results of a method, one for each seed."""
+        if results := self.results.get(method):
+            return results
+        raise NotRunError(f"{method_title(method)} on {self.dataset}")
+
+    def groups(self, methods: Iterable[Method]) -> list[Group]:
+        """The methods that were run, in the order given."""
+        return [Group(self.results[m][0].recipe, self.results[m]) for m in methods if m in self.results]
+
+    def estimate(self, method: Method, quantity: Quantity) -> Estimate:
+        """A quantity of a method, with the variance over seeds that all methods of the regime share."""
+        try:
+            return estimate(self[method], quantity, self._variance(quantity))
+        except InputError as error:
+            raise NotRunError(str(error)) from None
+
+    def _variance(self, quantity: Quantity) -> SeedVariance:
+        if quantity not in self._variances:
+            samples = [quantity.values(results) for results in self.results.values()]
+            self._variances[quantity] = SeedVariance.pooled(samples)
+        return self._variances[quantity]
+
+    @cached_property
+    def _variances(self) -> dict[Quantity, SeedVariance]:
+        return {}
+
+
+def main_regime(results: Iterable[Result], dataset: str) -> Regime:
+    """The regime in which a data set has the most evaluated runs."""
+    evaluated = [r for r in results if r.recipe.dataset == dataset and r.summary]
+    counts = Counter(name for result in evaluated for name in regime_names(result.recipe))
+    name = counts.most_common(1)[0][0] if counts else ""
+    by_method: dict[Method, tuple[Result, ...]] = {}
+    for result in sorted(evaluated, key=lambda result: result.recipe.seed):
+        if name in regime_names(result.recipe):
+            method = result.recipe.ensemble, result.recipe.augment
+            by_method[method] = (*by_method.get(method, ()), result)
+    return Regime(dataset, name, by_method, len(evaluated) - counts[name])
+
+
+def main_regimes(results: Sequence[Result]) -> list[Regime]:
+    """The main regime of every data set, the one with the most runs first."""
+    counts = Counter(result.recipe.dataset for result in results)
+    return [main_regime(results, dataset) for dataset, _ in counts.most_common()]
+
+
+def regime_names(recipe: Recipe) -> tuple[str, ...]:
+    """The regimes that a recipe belongs to: its scale, and what it changes of that scale's preset, the
+    paper's or that of its authors' scripts.
+
+    A method that needs validation images of its own, as CAMixup does, also belongs to the regime whose other
+    methods train on theirs.
+
+    >>> regime_names(preset("digits", "deep", scale="smoke").replace(epochs=5))
+    ('smoke, epochs 5',)
+    """
+    return _regime_names(recipe, recipe.scale)
+
+
+@lru_cache(maxsize=4096)
+def _regime_names(recipe: Recipe, scale: str) -> tuple[str, ...]:
+    paper, scripts = (_changes(recipe, paper_code=paper_code) for paper_code in (False, True))
+    changes = ["the authors' scripts", *scripts] if len(scripts) < len(paper) else paper
+    name = ", ".join([scale, *changes])
+    if recipe.train_on_validation:
+        return (f"{name}, train on validation",)
+    return (name, f"{name}, train on validation") if recipe.needs_validation else (name,)
+
+
+def _changes(recipe: Recipe, *, paper_code: bool) -> list[str]:
+    method = recipe.dataset, recipe.ensemble, recipe.augment
+    plain = preset(*method, scale=recipe.scale, paper_code=paper_code, seed=recipe.seed)
+    plain = plain.replace(train_on_validation=recipe.train_on_validation, gap_of=recipe.gap_of)
+    fields, usual = recipe.flat(), plain.flat()
+    names = [name for name in fields | usual if fields.get(name) != usual.get(name)]
+    return [f"{name.replace('_', ' ')} {fields.get(name)}" for name in names]

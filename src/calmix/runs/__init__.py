@@ -1,0 +1,1 @@
+"""One run: from a recipe to a folder that holds its weights, predictions and numbers."""

@@ -1,0 +1,115 @@
+"""Estimates over seeds: what a method measures, how sure that is, and the difference of two methods.
+
+Two sources of noise are joined as independent errors are. The test images: by their influences, paired where
+two methods saw the same images. The training: by the variance over seeds, which all methods of a regime share
+for one quantity, so that few seeds of one method lean on those of the others.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from calmix.metrics import Interval
+from calmix.study.quantities import Quantity
+from calmix.study.results import Result
+
+Array = npt.NDArray[np.float64]
+LEVEL = 0.95
+
+# Quantities with an influence of each image; the others have their seeds alone.
+INFLUENCES = {
+    **{
+        n: n
+        for n in ("accuracy", "ece", "gap", "member_ece", "member_gap", "compounding", "dce", "ca", "cece")
+    },
+    "scaling_change": "ece",  # of the unscaled error: an upper bound, because most of it cancels
+    "corrupted_scaling_change": "cece",
+}
+
+
+class NotRunError(Exception):
+    """A number is asked for whose run does not exist, or lacks a part of its evaluation."""
+
+
+@dataclass(frozen=True)
+class SeedVariance:
+    """Variance of a quantity over seeds, and the degrees of freedom behind it (0: unknown)."""
+
+    variance: float = 0.0
+    degrees: int = 0
+
+    @classmethod
+    def pooled(cls, samples: Sequence[Sequence[float]]) -> "SeedVariance":
+        """Shared by several methods, each with the values of its seeds."""
+        several = [values for values in samples if len(values) > 1]
+        degrees = sum(len(values) - 1 for values in several)
+        if not degrees:
+            return cls()
+        squares = sum((len(values) - 1) * statistics.variance(values) for values in several)
+        return cls(squares / degrees, degrees)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A mean over `seeds`, its variance by training with its degrees of freedom, and the influence of each
+    test image on it, by image set."""
+
+    value: float
+    seeds: int
+    seed_variance: float = 0.0
+    degrees: int = 0
+    influences: dict[str, Array] = field(default_factory=dict)
+
+    def __sub__(self, other: "Estimate") -> "Estimate":
+        mine, theirs = self.influences, other.influences
+        influences = {key: np.asarray(mine.get(key, 0.0) - theirs.get(key, 0.0)) for key in mine | theirs}
+        seeds, degrees = min(self.seeds, other.seeds), min(self.degrees, other.degrees)
+        variance = self.seed_variance + other.seed_variance
+        return Estimate(self.value - other.value, seeds, variance, degrees, influences)
+
+    def log(self) -> "Estimate":
+        """Of the logarithm, to first order; a value of 0 or less has none."""
+        if self.value <= 0:
+            raise NotRunError("a value above 0")
+        influences = {key: influence / self.value for key, influence in self.influences.items()}
+        variance = self.seed_variance / self.value**2
+        return Estimate(math.log(self.value), self.seeds, variance, self.degrees, influences)
+
+    @property
+    def half_width(self) -> float:
+        """Of the interval; infinite where neither source of noise is known."""
+        if not self.degrees and not self.influences:
+            return math.inf
+        images = sum(float(influence.var()) / len(influence) for influence in self.influences.values())
+        half = stats.norm.ppf((1 + LEVEL) / 2) * math.sqrt(images)
+        if self.degrees:
+            quantile = stats.t.ppf((1 + LEVEL) / 2, self.degrees)
+            half = math.hypot(half, quantile * math.sqrt(self.seed_variance))
+        return float(half)
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.value, self.value - self.half_width, self.value + self.half_width, level=LEVEL)
+
+
+def estimate(results: Sequence[Result], quantity: Quantity, variance: SeedVariance) -> Estimate:
+    """A quantity of runs that differ in their seed."""
+    values = [quantity.of(result) for result in results]
+    if not values or any(value is None for value in values):
+        lacking = next((result.run.folder.name for result in results if quantity.of(result) is None), "a run")
+        raise NotRunError(f"{quantity.title} of {lacking}")
+    influences = {}
+    if name := INFLUENCES.get(quantity.name):
+        arrays = [result.influence(name) for result in results]
+        condition = "corrupted" if name in ("ca", "cece") else "clean"
+        key = f"{results[0].recipe.dataset}, {condition}, {len(arrays[0])} images"
+        if all(len(array) == len(arrays[0]) for array in arrays):
+            influences[key] = np.mean(arrays, axis=0)
+    count = len(values)
+    mean = statistics.fmean(value for value in values if value is not None)
+    return Estimate(mean, count, variance.variance / count, variance.degrees, influences)

@@ -1,0 +1,101 @@
+"""Evidence of a finished run: what claims and tables need of it, small enough to be kept with the results.
+
+A folder of evidence has the layout of a folder of runs without checkpoints, weights and predictions: for each
+run `recipe.json`, `summary.json` with numbers to six digits, and `evidence.npz`: per test image the label,
+and the predicted class and its probability (half precision) of the pool and of each member (of MC-dropout:
+the mean over samples); per corrupted image its influence on cA and cECE; the share of epochs in which each
+class was mixed.
+"""
+
+import math
+import zipfile
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calmix import files
+from calmix.errors import InputError
+from calmix.records import to_plain, write_json
+from calmix.runs.folder import create
+from calmix.study.influence import TopLabels
+
+if TYPE_CHECKING:
+    from calmix.study.results import Result
+
+FILE = "evidence.npz"
+DIGITS = 6
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def keep_evidence(result: "Result", folder: Path, extra: Arrays | None = None) -> Path:
+    """Write the evidence of an evaluated run, and `extra` arrays, below `folder`; its folder there."""
+    recipe = result.recipe
+    if result.summary is None or result.top_labels is None:
+        raise InputError(f"{result.run.folder} is not evaluated yet: run `calmix evaluate` on it first")
+    arrays: Arrays = pack(result.top_labels, mean_of_members=recipe.ensemble == "mc")
+    if result.summary.corrupted_scores():
+        arrays |= {name: result.influence(name).astype(np.float16) for name in ("ca", "cece")}
+    if result.mixed is not None:
+        arrays["mixed"] = result.mixed.astype(np.float32)
+    arrays["seconds"] = np.array(math.nan if result.seconds is None else result.seconds, dtype=np.float32)
+    arrays["last_losses"] = np.array(result.last_losses, dtype=np.float32)
+    arrays |= extra or {}
+    target = create(recipe, folder, streams=False).folder
+    with files.replacing(target / FILE) as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)
+    write_json(target / "summary.json", _rounded(to_plain(result.summary)), indent=None)
+    return target
+
+
+def pack(top: TopLabels, *, mean_of_members: bool) -> Arrays:
+    small = np.uint8 if top.prediction.max() < 256 else np.uint16
+    arrays: Arrays = {"labels": top.labels.astype(small)}
+    if mean_of_members:
+        arrays |= {
+            "prediction": top.prediction[:1].astype(small),
+            "confidence": top.confidence[:1].astype(np.float16),
+            "member_hit": top.hit[1:].mean(0).astype(np.float16),
+            "member_confidence": top.confidence[1:].mean(0).astype(np.float16),
+        }
+        return arrays
+    return arrays | {
+        "prediction": top.prediction.astype(small),
+        "confidence": top.confidence.astype(np.float16),
+    }
+
+
+def unpack(arrays: Arrays) -> TopLabels:
+    """Top labels of evidence; of MC-dropout one row for the mean of its samples."""
+    labels, prediction = arrays["labels"].astype(np.int64), arrays["prediction"].astype(np.int64)
+    confidence = arrays["confidence"].astype(np.float64)
+    hit = np.asarray(prediction == labels, dtype=np.float64)
+    if "member_hit" in arrays:
+        prediction = np.concatenate([prediction, prediction])
+        confidence = np.stack([confidence[0], arrays["member_confidence"].astype(np.float64)])
+        hit = np.stack([hit[0], arrays["member_hit"].astype(np.float64)])
+    return TopLabels(labels, prediction, confidence, hit)
+
+
+def read_evidence(folder: Path) -> Arrays | None:
+    """The arrays of a run's evidence, or None where it has none."""
+    path = folder / FILE
+    if not path.exists():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_rounded(inner) for inner in value]
+    if isinstance(value, float) and math.isfinite(value) and value:
+        return float(f"{value:.{DIGITS}g}")
+    return value

@@ -1,0 +1,43 @@
+import pytest
+from matplotlib.patches import Rectangle
+
+from calmix import InputError
+from calmix.paper.claims import ClaimResult, Part
+from calmix.paper.claims_figures import COLOURS, forest_figure, matrix_figure
+
+PARTS = (
+    Part("batch", "mnist", "clean", "ECE: Mixup - none", 0.07, (0.06, 0.08), 0.05, 5, "shown"),
+    Part("deep", "mnist", "clean", "ECE: Mixup - none", -0.01, (-0.02, 0.01), None, 5, "undecided"),
+    Part("deep", "cifar10", "clean", "ECE: Mixup - none", missing="needs DE, Mixup"),
+)
+CLAIM = ClaimResult("2", "Mixup worsens the pool's ECE", PARTS)
+
+
+def test_the_matrix_has_a_square_for_each_part():
+    (axes,) = matrix_figure([CLAIM, ClaimResult("3", "another", PARTS[:1] * 2)]).axes
+    squares = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+    assert len(squares) == 5
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["DE", "BE", "DE"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["2", "3"]
+    shades = [tuple(round(255 * c) for c in square.get_facecolor()[:3]) for square in squares[:3]]
+    assert shades == [
+        tuple(int(COLOURS[word][i : i + 2], 16) for i in (1, 3, 5))
+        for word in ("not run", "shown", "undecided")
+    ]
+
+
+def test_the_forest_has_a_row_for_each_part_that_was_run():
+    (axes,) = forest_figure(CLAIM, title="claim 2").axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "mnist, BE: ECE: Mixup - none",
+        "mnist, DE: ECE: Mixup - none",
+    ]
+    intervals = [line.get_xdata() for line in axes.get_lines() if line.get_linewidth() == 2]
+    assert [list(ends) for ends in intervals] == [[6, 8], [-2, 1]]
+    diamonds = [line for line in axes.get_lines() if line.get_marker() == "D"]
+    assert [line.get_xdata()[0] for line in diamonds] == [5]
+
+
+def test_a_claim_that_was_not_run_has_no_forest():
+    with pytest.raises(InputError, match="claim 2 has no part that was run"):
+        forest_figure(ClaimResult("2", "text", PARTS[2:]))

@@ -1,0 +1,39 @@
+import pytest
+
+from calmix.paper.numbers import NUMBERS, SKCE, SMOOTHED, SPREADS, published, published_number
+from calmix.runs.presets import preset
+from calmix.study import quantities as q
+
+
+def test_every_number_of_the_tables_is_here():
+    assert (len(NUMBERS), len(SPREADS), len(SKCE), len(SMOOTHED)) == (27, 6, 6, 9)
+    assert set(SPREADS) <= set(NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "method", "number"),
+    [
+        (q.ACCURACY, ("cifar10", "deep", "augmix+mixup"), (0.9756, None)),
+        (q.ERROR, ("cifar10", "batch", "none"), (0.0378, 0.0007)),
+        (q.ECE, ("cifar100", "batch", "mixup"), (0.097, 0.005)),
+        (q.ECE, ("cifar10", "mc", "label-smoothing-0.5"), (0.419, None)),
+        (q.CORRUPTED_ACCURACY, ("cifar100", "deep", "camixup"), (0.5918, None)),
+        (q.SKCE, ("cifar10", "batch", "mixup"), (4e-3, None)),
+        (q.CORRUPTED_SKCE, ("cifar10", "deep", "camixup"), (0.0032, None)),
+        (q.DCE, ("cifar10", "batch", "none"), None),
+        (q.ECE, ("mnist", "batch", "none"), None),
+    ],
+)
+def test_numbers_as_fractions(quantity, method, number):
+    assert published(quantity, preset(*method)) == (number and pytest.approx(number))
+
+
+def test_imagenets_numbers_stand_beside_imagenet_alone():
+    assert published(q.ECE, preset("folder", "batch", "camixup", scale="paper")) == (0.015, None)
+    assert published(q.ECE, preset("folder", "batch", "camixup", scale="laptop")) is None
+
+
+def test_the_corrupted_error_is_the_rest_of_the_accuracy():
+    accuracy, error = (published_number(name, ("cifar10", "batch", "mixup")) for name in ("ca", "cerror"))
+    assert accuracy[0] + error[0] == pytest.approx(1)
+    assert published_number("ca", ("imagenet", "batch", "mixup")) is None

@@ -1,0 +1,85 @@
+import pytest
+
+from calmix.paper.items import ITEMS
+from calmix.paper.regime import main_regime, main_regimes, method_title, regime_names
+from calmix.runs import folder
+from calmix.runs.presets import SCALES, preset
+from calmix.runs.recipe import ENSEMBLES
+from calmix.study import quantities as q
+from calmix.study.estimates import NotRunError
+from calmix.study.results import read_results
+from tests.fabricate import fabricate
+
+EVERY = sorted({(item.dataset or "cifar10", *m) for item in ITEMS for m in item.methods})
+
+
+@pytest.mark.parametrize(("dataset", "ensemble", "augment"), EVERY)
+def test_every_method_is_a_preset_of_its_own_regime(dataset, ensemble, augment):
+    for scale in SCALES:
+        recipe = preset(dataset, ensemble, augment, scale=scale, seed=3)
+        assert (recipe.dataset, recipe.ensemble, recipe.augment) == (dataset, ensemble, augment)
+        assert regime_names(recipe)[0] == scale
+
+
+def test_a_regime_names_what_was_changed():
+    recipe = preset("digits", "deep", "mixup", scale="laptop")
+    assert regime_names(recipe.replace(epochs=7, width=4)) == ("laptop, epochs 7, width 4",)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_authors_scripts_are_one_regime_of_all_ensembles(scale):
+    names = {
+        regime_names(preset("cifar10", ensemble, augment, scale=scale, paper_code=True))[0]
+        for ensemble in ENSEMBLES
+        for augment in ("none", "mixup", "augmix+camixup")
+    }
+    assert names == {f"{scale}, the authors' scripts"}
+
+
+def test_runs_are_gathered_by_method_and_seed(tmp_path):
+    runs = [fabricate(tmp_path, "deep", "mixup", seed=seed) for seed in (2, 0, 1)]
+    runs += [fabricate(tmp_path, "deep", "none"), fabricate(tmp_path, "deep", "none", dataset="digits")]
+    regime = main_regime(read_results(runs), "cifar10")
+    assert set(regime.results) == {("deep", "mixup"), ("deep", "none")}
+    assert [r.recipe.seed for r in regime["deep", "mixup"]] == [0, 1, 2]
+    assert (regime.name, regime.left_out) == ("paper", 0)
+    assert [r.dataset for r in main_regimes(read_results(runs))] == ["cifar10", "digits"]
+
+
+def test_runs_of_different_regimes_are_not_compared(tmp_path):
+    runs = [fabricate(tmp_path, "deep", augment, epochs=3) for augment in ("none", "mixup")]
+    runs.append(fabricate(tmp_path, "deep", "camixup"))
+    regime = main_regime(read_results(runs), "cifar10")
+    assert set(regime.results) == {("deep", "none"), ("deep", "mixup")}
+    assert (regime.name, regime.left_out) == ("paper, epochs 3", 1)
+
+
+def test_camixup_is_compared_with_methods_that_train_on_their_validation_images(tmp_path):
+    """As in the paper: CAMixup alone needs images that it was not trained on."""
+    runs = [fabricate(tmp_path, "deep", augment, train_on_validation=True) for augment in ("none", "mixup")]
+    runs.append(fabricate(tmp_path, "deep", "camixup"))
+    regime = main_regime(read_results(runs), "cifar10")
+    assert set(regime.results) == {("deep", "none"), ("deep", "mixup"), ("deep", "camixup")}
+    assert (regime.name, regime.left_out) == ("paper, train on validation", 0)
+
+
+def test_a_run_that_is_not_evaluated_was_not_run(tmp_path):
+    run = folder.create(preset("cifar10", "batch", "mixup"), tmp_path)
+    run.summary_path.write_text("{broken")
+    regime = main_regime(read_results([run]), "cifar10")
+    with pytest.raises(NotRunError, match="BE, Mixup on cifar10"):
+        regime["batch", "mixup"]
+
+
+def test_the_methods_of_a_regime_share_the_variance_over_seeds(tmp_path):
+    runs = [fabricate(tmp_path, "deep", "mixup", seed=s, accuracy=0.80 + 0.01 * s) for s in range(3)]
+    runs.append(fabricate(tmp_path, "deep", "none"))
+    regime = main_regime(read_results(runs), "cifar10")
+    one, three = (regime.estimate(("deep", augment), q.ACCURACY) for augment in ("none", "mixup"))
+    assert (one.seeds, one.degrees, three.degrees) == (1, 2, 2)
+    assert one.seed_variance == pytest.approx(1e-4)
+    assert three.seed_variance == pytest.approx(1e-4 / 3)
+
+
+def test_titles():
+    assert method_title(("mc", "label-smoothing-0.3")) == "MC, label smoothing 0.3"

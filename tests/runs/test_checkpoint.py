@@ -1,0 +1,77 @@
+import hashlib
+import pickle
+
+import pytest
+import torch
+
+from calmix import InputError
+from calmix.runs import checkpoint
+
+
+def save(folder, *numbers):
+    for number in numbers:
+        checkpoint.save(folder, {"number": number, "weights": torch.full((3,), float(number))})
+
+
+def test_the_newest_is_loaded_and_one_predecessor_kept(tmp_path):
+    save(tmp_path, 1, 2, 3)
+    assert checkpoint.load(tmp_path, reporter=pytest.fail)["number"] == 3
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["checkpoint.previous.pt", "checkpoint.pt"]
+
+
+def test_a_damaged_one_is_reported_and_the_predecessor_used(tmp_path):
+    save(tmp_path, 1, 2)
+    path = tmp_path / "checkpoint.pt"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+    events = []
+    assert checkpoint.load(tmp_path, reporter=events.append)["number"] == 1
+    (message,) = events
+    assert "checkpoint.pt is damaged" in message.text
+    assert "the previous one is used" in message.text
+
+
+@pytest.mark.parametrize("length", [0, 10, 32, 500])
+def test_a_truncated_one_is_noticed(tmp_path, length):
+    save(tmp_path, 1)
+    path = tmp_path / "checkpoint.pt"
+    path.write_bytes(path.read_bytes()[:length])
+    events = []
+    assert checkpoint.load(tmp_path, reporter=events.append) is None
+    (message,) = events
+    assert "training starts again" in message.text
+
+
+def test_nothing_is_unpickled(tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return (pytest.fail, ("code of a pickle was run",))
+
+    content = pickle.dumps(Bomb(), protocol=2)
+    (tmp_path / "checkpoint.pt").write_bytes(content + hashlib.sha256(content).digest())
+    with pytest.raises(InputError, match="did not write it"):
+        checkpoint.load(tmp_path, reporter=pytest.fail)
+
+
+def test_a_failed_save_leaves_the_old_ones(tmp_path, monkeypatch):
+    save(tmp_path, 1, 2)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        save(tmp_path, 3)
+    monkeypatch.undo()
+    assert checkpoint.load(tmp_path, reporter=pytest.fail)["number"] == 2
+
+
+def test_torch_opens_it(tmp_path):
+    checkpoint.save(tmp_path, {"weight": torch.arange(3)})
+    state = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    assert state["weight"].tolist() == [0, 1, 2]
+
+
+def test_no_checkpoint(tmp_path):
+    assert checkpoint.load(tmp_path, reporter=pytest.fail) is None

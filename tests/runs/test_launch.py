@@ -1,0 +1,185 @@
+import multiprocessing
+import os
+import random
+import signal
+
+import pytest
+import torch
+
+from calmix import InputError
+from calmix.runs import checkpoint
+from calmix.runs.folder import create, lock
+from calmix.runs.launch import Machine, is_main_process
+from tests.scenarios import Stop, StopAt, tiny, trained, weights
+
+
+def test_together_and_apart_are_bit_identical(tmp_path):
+    recipe = tiny("deep", "camixup", members=3, epochs=2)
+    together = trained(recipe, tmp_path / "together")
+    for member in (2, 0, 1):
+        apart = trained(recipe, tmp_path / "apart", members=[member])
+        assert apart.trained == (member == 1)
+    assert weights(apart) == weights(together)
+    assert [(epoch.member, epoch.epoch) for epoch in apart.history] == [
+        (epoch.member, epoch.epoch) for epoch in together.history
+    ]
+
+
+@pytest.mark.parametrize("ensemble", ["single", "deep", "batch"])
+def test_dropout_follows_from_the_seed(tmp_path, ensemble):
+    """Layers of torch's own draw from its global state, which others use too: together, apart, resumed."""
+    recipe = tiny(ensemble, dropout=0.3, epochs=2)
+    torch.manual_seed(1)
+    first = trained(recipe, tmp_path / "first")
+    torch.manual_seed(2)
+    state = torch.get_rng_state()
+    with pytest.raises(Stop):
+        trained(recipe, tmp_path / "again", reporter=StopAt(3), save_seconds=0.0)
+    for members in ([1], [0]) if ensemble == "deep" else (None,):
+        again = trained(recipe, tmp_path / "again", members=members)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert weights(again) == weights(first)
+    plain = trained(tiny(ensemble, epochs=2), tmp_path / "plain")
+    assert weights(plain) != weights(first)
+
+
+@pytest.mark.parametrize(
+    ("ensemble", "augment"),
+    [
+        ("single", "none"),
+        ("batch", "augmix+camixup"),
+        ("mc", "forgetting"),
+        ("deep", "camixup-by-pool"),
+    ],
+)
+def test_stopped_after_any_step_it_resumes_exactly(tmp_path, ensemble, augment):
+    recipe = tiny(ensemble, augment)
+    whole = trained(recipe, tmp_path / "whole")
+    # A checkpoint after every step: so it also goes on from the middle of an epoch.
+    for count in (2, 3, 5, 4):
+        with pytest.raises(Stop):
+            trained(recipe, tmp_path / "stopped", reporter=StopAt(count), save_seconds=0.0)
+    resumed = trained(recipe, tmp_path / "stopped", save_seconds=0.0)
+    assert weights(resumed) == weights(whole)
+    assert [epoch.mixed_classes for epoch in resumed.history] == [
+        epoch.mixed_classes for epoch in whole.history
+    ]
+
+
+def child(recipe, out):
+    torch.set_num_threads(1)
+    trained(recipe, out, save_seconds=0.02)
+    os._exit(0)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+def test_killed_at_random_moments_it_resumes_exactly(tmp_path):
+    recipe = tiny("deep", "camixup", gap_of="pool", epochs=15)
+    whole = trained(recipe, tmp_path / "whole")
+    choose = random.Random(3)
+    killed = 0
+    for _ in range(40):
+        process = multiprocessing.get_context("fork").Process(
+            target=child, args=(recipe, tmp_path / "killed")
+        )
+        process.start()
+        process.join(choose.uniform(0.05, 0.3) if killed < 5 else None)
+        if process.exitcode == 0:
+            break
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        killed += 1
+    assert killed == 5, "the run was too short to be killed"
+    finished = trained(recipe, tmp_path / "killed")
+    assert weights(finished) == weights(whole)
+    assert [epoch.epoch for epoch in finished.history] == [*range(1, 16)] * 2
+    assert (finished.folder / "metrics.jsonl").read_bytes().count(b"\n") == 30
+
+
+def test_a_damaged_checkpoint_falls_back_to_its_predecessor(tmp_path):
+    recipe = tiny("batch", "camixup")
+    whole = trained(recipe, tmp_path / "whole")
+    with pytest.raises(Stop):
+        trained(recipe, tmp_path / "damaged", reporter=StopAt(9), save_seconds=0.0)
+    path = tmp_path / "damaged" / recipe.name / checkpoint.NEWEST
+    path.write_bytes(path.read_bytes()[:-1])
+    assert weights(trained(recipe, tmp_path / "damaged")) == weights(whole)
+
+
+def test_a_finished_run_returns_at_once(tmp_path):
+    run = trained(tiny(), tmp_path)
+    before = run.model_path.stat().st_mtime_ns
+    assert trained(tiny(), tmp_path, reporter=StopAt(1)).trained  # which stops whatever is trained
+    assert run.model_path.stat().st_mtime_ns == before
+
+
+def test_two_processes_never_write_one_run(tmp_path):
+    run = create(tiny(), tmp_path)
+    with lock(run.folder), pytest.raises(InputError, match=r"another process \(\d+ on .*\) is at work"):
+        trained(tiny(), tmp_path)
+    assert trained(tiny(), tmp_path).trained
+
+
+def test_two_processes_may_train_two_members(tmp_path):
+    run = create(tiny("deep"), tmp_path)
+    with lock(run.stream_folder(0)):
+        with pytest.raises(InputError, match="another process"):
+            trained(tiny("deep"), tmp_path, members=[0])
+        with pytest.raises(InputError, match="another process"):
+            trained(tiny("deep"), tmp_path)
+        assert not trained(tiny("deep"), tmp_path, members=[1]).trained
+    assert trained(tiny("deep"), tmp_path, members=[0]).trained
+
+
+def test_members_that_there_are_not(tmp_path):
+    with pytest.raises(InputError, match=r"member 2: a deep ensemble of 2 has members 0\.\.1"):
+        trained(tiny("deep"), tmp_path, members=[0, 2])
+    with pytest.raises(InputError, match="member 0"):
+        trained(tiny("batch"), tmp_path, members=[0])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_is_reported_before_training(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"cannot write to .* choose another folder"):
+        trained(tiny(), tmp_path / "file", reporter=pytest.fail)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"network_options": {"widht": 8}}, "did you mean 'width'"),
+        ({"train_size": 5000}, "validation leaves"),
+        ({"precision": "33-true"}, "precision '33-true' is not available on this machine"),
+        ({"mixing": "camixup", "by_group": True}, "digits has no groups"),
+    ],
+)
+def test_a_recipe_that_cannot_be_trained_leaves_no_folder(tmp_path, fields, message):
+    with pytest.raises(InputError, match=message):
+        trained(tiny(**fields), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_precision_is_part_of_the_run(tmp_path):
+    exact = trained(tiny("batch", epochs=1), tmp_path)
+    rough = trained(tiny("batch", epochs=1, precision="bf16-mixed"), tmp_path)
+    assert exact.folder != rough.folder
+    assert weights(exact) != weights(rough)
+
+
+@pytest.mark.parametrize("fields", [{"accelerator": "gpuu"}, {"accelerator": "cuda", "devices": 64}])
+def test_a_machine_that_is_not_there(fields):
+    with pytest.raises(InputError, match="is not available on this machine"):
+        Machine(**fields).fabric()
+
+
+@pytest.mark.parametrize("name", ["threads", "devices", "nodes"])
+def test_machines_have_at_least_one_of_everything(name):
+    with pytest.raises(InputError, match=f"{name} must be at least 1"):
+        Machine(**{name: 0})
+    with pytest.raises(InputError, match="save_seconds must be at least 0"):
+        Machine(save_seconds=float("nan"))
+
+
+def test_a_process_alone_is_the_main_one():
+    assert is_main_process()
