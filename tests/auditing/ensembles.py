@@ -5,6 +5,8 @@ alone it is calibrated. A pool of several is right more often than any of them a
 under-confident by pooling.
 """
 
+import dataclasses
+
 import torch
 
 from calmix.predictions import Predictions
@@ -26,7 +28,7 @@ def single(*, sharpness=1.0, examples=3000, seed=0):
 
 
 def scaled(predictions, factor):
-    return Predictions(factor * predictions.logits, predictions.labels, predictions.ids, predictions.groups)
+    return dataclasses.replace(predictions, logits=factor * predictions.logits)
 
 
 def calibrated_groups(groups, size, seed=0):

@@ -227,11 +227,11 @@ def _names(class_names: Sequence[str] | None, classes: int) -> list[str]:
 
 
 def _groups(predictions: Predictions) -> tuple[Tensor, list[str]]:
-    if predictions.groups is None:
+    if not predictions.groups:
         raise InputError(
             "the predictions name no groups: add an array 'groups' to an .npz, or a column 'group' to a table"
         )
-    values, group = np.unique(predictions.groups, return_inverse=True)
+    values, group = np.unique(next(iter(predictions.groups.values())), return_inverse=True)
     return torch.from_numpy(group), [str(value) for value in values]
 
 
