@@ -1,8 +1,9 @@
 # Every target installs what it needs: on a fresh machine, `make demo` and `make test` are the whole installation.
 PYTHON ?= python3
 BIN := .venv/bin
+MINUTES ?= 10
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test check torture bench docs wheel format clean
 
 demo: .venv/installed
 	$(BIN)/calmix demo
@@ -13,21 +14,35 @@ test: .venv/installed
 	$(BIN)/mypy
 	$(BIN)/pytest -q -n 2
 
-# What takes longer: pages in a browser, and whatever else is marked slow.
-check: .venv/installed
+# What takes longer: integrations with the real libraries, examples, pages in a browser, the site, the wheel.
+check: .venv/complete docs wheel
 	$(BIN)/pytest -q -n 2 -m slow
+
+# Kills, injected I/O errors and fuzzed files, for MINUTES minutes.
+torture: .venv/installed
+	$(BIN)/python -m tests.torture --minutes $(MINUTES)
 
 bench: .venv/installed
 	$(BIN)/python -m benchmarks
+
+docs: .venv/complete
+	$(BIN)/mkdocs build --strict --quiet
+
+wheel: .venv/complete
+	$(BIN)/python -m build --quiet --outdir dist .
 
 format: .venv/installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv
+	rm -rf .venv site dist
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@
+
+.venv/complete: .venv/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[check]"
 	touch $@

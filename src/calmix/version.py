@@ -1,3 +1,3 @@
 """Which calmix this is: the only place that says so."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
