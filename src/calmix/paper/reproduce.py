@@ -13,7 +13,7 @@ from calmix.paper.regime import Regime, main_regime
 from calmix.paper.toy import surface_evidence
 from calmix.runs.folder import Run
 from calmix.runs.recipe import Recipe
-from calmix.study.evidence import keep_evidence
+from calmix.study.evidence import is_current, keep_evidence
 from calmix.study.plan import Plan, is_finished, locate_run
 from calmix.study.results import Results, read_result, read_results
 
@@ -86,10 +86,12 @@ def keep_result(run: Run, folder: Path) -> None:
 
 
 def keep_finished(runs: Plan, out: Path, folder: Path) -> None:
-    """Write the evidence of runs that finished before it was asked for."""
+    """Write the evidence of runs that finished before it was asked for, or whose evidence lacks what is kept
+    today."""
     for recipe, types in runs.items():
-        run = Run(out / recipe.name, recipe)
-        if is_finished(run, types) and not is_finished(Run(folder / recipe.name, recipe), types):
+        run, evidence = Run(out / recipe.name, recipe), Run(folder / recipe.name, recipe)
+        has_all = is_finished(evidence, types) and is_current(evidence.folder)
+        if not has_all and run.trained and is_finished(run, types):
             keep_result(run, folder)
 
 
