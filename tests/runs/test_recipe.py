@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from calmix import InputError
 from calmix.runs.augmentation import MIXINGS
+from calmix.runs.presets import preset
 from calmix.runs.recipe import ENSEMBLES, NETWORKS, Recipe
 
 # Another valid value of every field, and what it needs besides.

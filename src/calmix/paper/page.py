@@ -11,8 +11,9 @@ from rich.table import Table as Grid
 from calmix import files
 from calmix.paper.claims import ClaimResult, Part, judge_claims
 from calmix.paper.claims_figures import claims_figures
-from calmix.paper.items import PAPER, RenderedItem
+from calmix.paper.items import PAPER
 from calmix.paper.reproduce import ItemPlan
+from calmix.paper.sheet import RenderedItem
 from calmix.report.figures import CaptionedFigure
 from calmix.report.style import save_figure
 from calmix.report.tables import Cell, Table

@@ -10,13 +10,14 @@ import rich.table
 import rich.text
 
 from calmix.errors import one_of
-from calmix.runs.recipe import ENSEMBLES, Recipe
+from calmix.metrics import Interval
+from calmix.runs.recipe import ENSEMBLES
 from calmix.study.quantities import COLUMNS, Quantity
 from calmix.study.results import Group, Results
 
 NOTHING = "-"
 Number: TypeAlias = tuple[float, float | None]
-Published: TypeAlias = Callable[[Quantity, Recipe], Number | None]
+Published: TypeAlias = Callable[[Quantity, Group], Number | None]
 """A published number as a fraction, and its spread over seeds, where there is one."""
 
 
@@ -123,6 +124,26 @@ def runs_table(results: Results, *, published: Published | None = None) -> Table
     return _with_numbers(table, alone, [q for q in COLUMNS if q.values(results)], published)
 
 
+def side_by_side(caption: str, tables: Mapping[str, Table]) -> Table:
+    """One table of several whose first column names the rows: the other columns of each, under its name.
+
+    >>> tables = {n: Table("", ("method", "ECE %"), ((Cell("BE"), Cell(n)),)) for n in ("cifar10", "mnist")}
+    >>> side_by_side("", tables).columns
+    ('method', 'cifar10: ECE %', 'mnist: ECE %')
+    """
+    firsts = [table.columns[0] for table in tables.values()]
+    labels = list(dict.fromkeys(row[0].text for table in tables.values() for row in table.rows))
+    columns, rows = [firsts[0] if firsts else ""], [[Cell(label)] for label in labels]
+    tooltips: dict[str, str] = {}
+    for name, table in tables.items():
+        by_label = {row[0].text: row[1:] for row in table.rows}
+        columns += [f"{name}: {column}" for column in table.columns[1:]]
+        tooltips |= {f"{name}: {column}": text for column, text in table.tooltips.items()}
+        for label, row in zip(labels, rows, strict=True):
+            row += by_label.get(label, [Cell(NOTHING)] * (len(table.columns) - 1))
+    return Table(caption, tuple(columns), tuple(map(tuple, rows)), tooltips)
+
+
 def _words(caption: str, groups: Sequence[Group], names: Sequence[str]) -> Table:
     """The columns that name the groups."""
     table = Table(caption, (), ((),) * len(groups))
@@ -150,7 +171,7 @@ def _with_numbers(
         best = _best(quantity, groups, values)
         cells = [mean_cell(quantity, some, best=marked) for some, marked in zip(values, best, strict=True)]
         table = _with(table, quantity.heading, cells, quantity.description)
-        numbers = [published(quantity, group.recipe) if published else None for group in groups]
+        numbers = [published(quantity, group) if published else None for group in groups]
         if any(numbers):
             cells = [paper_cell(quantity, n, some) for n, some in zip(numbers, values, strict=True)]
             table = _with(table, "paper", cells, "the published number of the column before")
@@ -182,6 +203,18 @@ def mean_cell(quantity: Quantity, values: Sequence[float], *, best: bool = False
     if len(values) > 1:
         text += f" ± {quantity.text(statistics.stdev(values), signed=False)}"
     return Cell(text, mean, best, "the best of this data set" if best else "")
+
+
+def interval_text(interval: Interval, *, signed: bool = False, factor: float = 100.0, digits: int = 2) -> str:
+    """A value with its interval, in per cent or points; where nothing tells the interval, the value alone.
+
+    >>> interval_text(Interval(0.012, 0.008, 0.016), signed=True)
+    '+1.20 [+0.80, +1.60]'
+    """
+    sign = "+" if signed else ""
+    value, *ends = (f"{factor * x:{sign}.{digits}f}" for x in (interval.value, interval.low, interval.high))
+    known = math.isfinite(interval.low) and math.isfinite(interval.high)
+    return f"{value} [{', '.join(ends)}]" if known else value
 
 
 def paper_cell(quantity: Quantity, number: Number | None, values: Sequence[float]) -> Cell:

@@ -73,8 +73,8 @@ class TopLabels:
 
 @dataclass(frozen=True, eq=False)
 class BinnedLabels:
-    """What a reliability diagram draws where nothing else is kept: number, hits and confidence of the examples
-    in each bin, `sums` (1 + M, 3, bins), first of the pool, then of each member."""
+    """What a reliability diagram draws where nothing else is kept: number, hits and confidence of the
+    examples in each bin, `sums` (1 + M, 3, bins), first of the pool, then of each member."""
 
     sums: Array
 
