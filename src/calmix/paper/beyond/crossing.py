@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from calmix.paper.sheet import Item, Sheet, Shown, Variant
-from calmix.report.figures.effects import Effect, EffectPanel, effects
+from calmix.report.figures.effects import Effect, EffectPanel, effects, is_bounded
 from calmix.report.tables import Cell, Table, interval_text
 from calmix.runs.recipe import ENSEMBLES
 from calmix.study import quantities as q
@@ -127,8 +127,8 @@ def _crossing_text(found: Crossing) -> str:
     >>> _crossing_text(Crossing(math.log(0.08), math.log(0.05), math.inf, 0, -1))
     '8.0 [5.0, none]'
     """
-    if not math.isfinite(found.value):
-        return "none"
+    if not math.isfinite(found.value) or not is_bounded(found):
+        return "none: the line may not cross 0"
     value, low, high = (_percent(x) for x in (found.value, found.low, found.high))
     return f"{value} [{low}, {high}]"
 

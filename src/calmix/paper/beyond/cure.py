@@ -27,6 +27,7 @@ AFTER: dict[str, tuple[Quantity, ...]] = {
         *(q.JOINT_CORRUPTED_ACCURACY, q.JOINT_CORRUPTED_ECE, q.JOINT_CORRUPTED_NLL),
     ),
 }
+DRAWN = (q.ACCURACY, q.ECE, q.NLL, q.CORRUPTED_ECE)
 ACCURACY_MARGIN = 0.0022  # the paper's own largest loss of accuracy to Mixup
 MARGIN, MOMENTUM = (("margin", 0.02),), (("momentum", 0.5),)
 
@@ -90,7 +91,7 @@ def cure(sheet: Sheet) -> Shown:
     yield study.table()
     yield study.winners_table()
     panels = {}
-    for quantity in MEASURES:
+    for quantity in DRAWN:
         best = study.best(quantity)
         marks = [
             RowMark(r.label, _scaled(e.interval, quantity), r.kind, bool(r.treatment), r == best)
@@ -100,7 +101,7 @@ def cure(sheet: Sheet) -> Shown:
         if marks:
             panels[quantity.heading] = marks
     options = {"colours": KINDS, "hollow": "calibrated after training"}
-    zero = [x.heading for x in MEASURES if x.better == "lower"]
+    zero = [x.heading for x in DRAWN if x.unit == "percent" and x.better == "lower"]
     drawing = interval_rows(panels, title=sheet.subject, from_zero=zero, **options)  # type: ignore[arg-type]
     yield sheet.figure("Remedies for deep ensembles, means with 95 % intervals", drawing)
 

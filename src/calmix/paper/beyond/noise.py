@@ -85,5 +85,5 @@ def _table(dataset: str, spreads: dict[Quantity, dict[str, SeedVariance]]) -> Ta
 
 def _visible(spread: SeedVariance, seeds: int) -> float:
     """Half the width of the 95 % interval of a difference of two means."""
-    quantile = float(stats.t.ppf((1 + LEVEL) / 2, max(spread.degrees, 2 * (seeds - 1))))
+    quantile = float(stats.t.ppf((1 + LEVEL) / 2, 2 * (seeds - 1)))
     return 100 * quantile * math.sqrt(2 * spread.variance / seeds)

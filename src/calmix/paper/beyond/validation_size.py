@@ -2,7 +2,9 @@
 
 from calmix.paper.sheet import Item, Sheet, Shown, Variant
 from calmix.report import figures
+from calmix.report.style import colour
 from calmix.report.tables import Cell, Table, mean_cell
+from calmix.runs.augmentation import parse_augmentation
 from calmix.runs.presets import preset
 from calmix.runs.recipe import ENSEMBLES
 from calmix.study import quantities as q
@@ -59,6 +61,7 @@ def validation_size(sheet: Sheet) -> Shown:
             title=title,
             levels=others[ensemble],
             log=True,
+            colours={parse_augmentation(a).title: colour(a) for a in ("none", "mixup", "camixup")},
         )
         caption = f"CAMixup on {ENSEMBLES[ensemble].long} against the number of validation images"
         yield sheet.figure(caption, drawing, ensemble)

@@ -116,11 +116,13 @@ def lines(
     title: str = "",
     levels: Mapping[str, Sequence[Result]] | None = None,
     log: bool = False,
+    colours: Mapping[str, str] | None = None,
 ) -> Figure:
     """Each quantity against a number of the recipe: mean over seeds with their standard deviation, a line for
     each label of `series`, {label: {x: results}}; with `log` on a logarithmic axis.
 
-    `levels` are drawn as dotted lines: results, by label, that the number does not touch.
+    `levels` are drawn as dotted lines: results, by label, that the number does not touch. `colours` are by
+    label.
     """
     _need(quantities, "quantities is empty: name what to draw")
     xs = sorted({x for by_x in series.values() for x in by_x})
@@ -136,13 +138,13 @@ def lines(
                     spreads = [quantity.factor * float(np.std(v, ddof=len(v) > 1)) for v in known.values()]
                     look: Any = {"markersize": 5, "capsize": 2, "clip_on": False, "label": label}
                     look |= {
-                        "color": style.SPARE[place % len(style.SPARE)],
+                        "color": _shade(label, place, colours),
                         "marker": MARKERS[place % len(MARKERS)],
                     }
                     handles[label] = panel.errorbar(list(known), means, yerr=spreads, **look)
             for place, (label, results) in enumerate((levels or {}).items(), start=len(series)):
                 if values := quantity.values(results):
-                    shade = style.SPARE[place % len(style.SPARE)]
+                    shade = _shade(label, place, colours)
                     height = quantity.factor * statistics.fmean(values)
                     panel.axhline(height, color=shade, linestyle=":", linewidth=1.6)
                     handles[label] = Line2D([], [], color=shade, linestyle=":", linewidth=1.6, label=label)
@@ -155,11 +157,15 @@ def lines(
                 panel.set_xticks(xs, [f"{x:g}" for x in xs])
             if quantity.better == "zero":
                 panel.axhline(0, color=INK, linewidth=1)
-            elif panel.get_ylim()[0] > 0:
+            elif quantity.better != "higher" and panel.get_ylim()[0] > 0:
                 panel.set_ylim(bottom=0)
         if handles:
             add_legend(drawing, list(handles.values()))
     return drawing
+
+
+def _shade(label: str, place: int, colours: Mapping[str, str] | None) -> str:
+    return (colours or {}).get(label, style.SPARE[place % len(style.SPARE)])
 
 
 def before_and_after(

@@ -10,12 +10,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullFormatter
+from matplotlib.transforms import offset_copy
 
 from calmix.errors import InputError
 from calmix.report.style import INK, NOTE, SPARE, add_legend, figure, plain, styled
 from calmix.study.crossing import Crossing
 
 MARKERS = "os^Dvp*X"
+OFFSET = 6.0  # points between the intervals of two series
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,10 @@ def effects(panels: Sequence[EffectPanel], *, xlabel: str, title: str = "") -> F
         for place, (axis, panel) in enumerate(zip(axes, panels, strict=True)):
             axis.set_xscale("log")
             axis.axhline(0, color=INK, linewidth=1)
-            for name, some in panel.series.items():
+            for row, (name, some) in enumerate(panel.series.items()):
                 _draw(axis, some, shades[name], shapes)
-                _draw_crossing(axis, panel, name, shades[name], ends)
+                _draw_line(axis, panel, name, shades[name])
+                _draw_crossing(axis, panel, name, shades[name], ends, row - (len(panel.series) - 1) / 2)
             axis.set_xlim(100 * ends[0], 100 * ends[1])
             ticks = [t for t in (0.5, 1, 2, 5, 10, 20, 50, 100) if ends[0] <= t / 100 <= ends[1]]
             axis.xaxis.set_major_locator(FixedLocator(ticks))
@@ -80,21 +83,38 @@ def _draw(axes: Axes, points: Sequence[Effect], shade: str, shapes: Mapping[str,
         axes.errorbar([100 * point.x], [100 * point.value], yerr=spread, fmt=shapes[point.mark], **look)
 
 
-def _draw_crossing(axes: Axes, panel: EffectPanel, name: str, shade: str, ends: tuple[float, float]) -> None:
+def _draw_line(axes: Axes, panel: EffectPanel, name: str, shade: str) -> None:
+    crossing, points = panel.crossings.get(name), panel.series[name]
+    if crossing is not None and points:
+        xs = np.geomspace(min(p.x for p in points), max(p.x for p in points), 50)
+        heights = [100 * crossing.line(math.log(x)) for x in xs]
+        axes.plot(100 * xs, heights, color=shade, linewidth=1.3, alpha=0.8)
+
+
+def _draw_crossing(
+    axes: Axes, panel: EffectPanel, name: str, shade: str, ends: tuple[float, float], row: float
+) -> None:
+    """At 0, a few points above or below it, so that intervals of several series do not cover each other."""
+    drawing: Any = axes.get_figure()
+    place: Any = offset_copy(axes.transData, drawing, y=-OFFSET * row, units="points")
     if name in panel.published:
-        look: Any = {"markersize": 9, "mfc": "white", "mew": 1.4, "zorder": 5, "clip_on": False}
+        look: Any = {"markersize": 7, "mfc": "white", "mew": 1.4, "zorder": 5, "transform": place}
         axes.plot([100 * panel.published[name]], [0], "v", color=shade, **look)
     crossing = panel.crossings.get(name)
-    points = panel.series[name]
-    if crossing is None or not points:
+    if crossing is None or not math.isfinite(crossing.value) or not is_bounded(crossing):
         return
-    xs = np.geomspace(min(p.x for p in points), max(p.x for p in points), 50)
-    axes.plot(100 * xs, [100 * crossing.line(math.log(x)) for x in xs], color=shade, linewidth=1.3, alpha=0.8)
-    if not math.isfinite(crossing.value) or not ends[0] <= _exp(crossing.value) <= ends[1]:
+    if not ends[0] <= _exp(crossing.value) <= ends[1]:
         return
     low, high = (min(max(_exp(end), ends[0]), ends[1]) for end in (crossing.low, crossing.high))
-    axes.plot([100 * low, 100 * high], [0, 0], color=shade, linewidth=5, alpha=0.35, solid_capstyle="butt")
-    axes.plot([100 * _exp(crossing.value)], [0], "|", color=shade, markersize=13, mew=2.2, zorder=4)
+    bar: Any = {"linewidth": 4, "alpha": 0.4, "solid_capstyle": "butt", "transform": place}
+    axes.plot([100 * low, 100 * high], [0, 0], color=shade, **bar)
+    middle: Any = {"markersize": 9, "mew": 2.2, "zorder": 4, "transform": place}
+    axes.plot([100 * _exp(crossing.value)], [0], "|", color=shade, **middle)
+
+
+def is_bounded(crossing: Crossing) -> bool:
+    """Whether one end of its interval at least is known: else the line may not cross 0 at all."""
+    return math.isfinite(crossing.low) or math.isfinite(crossing.high)
 
 
 def _exp(value: float) -> float:
@@ -114,6 +134,6 @@ def _handles(
         look: Any = {"color": NOTE, "linewidth": 5, "alpha": 0.35}
         handles.append(Line2D([], [], label="interval of the crossing", **look))
     if any(panel.published for panel in panels):
-        hollow: Any = {"marker": "v", "linestyle": "none", "mfc": "white", "mew": 1.4, "markersize": 9}
+        hollow: Any = {"marker": "v", "linestyle": "none", "mfc": "white", "mew": 1.4, "markersize": 7}
         handles.append(Line2D([], [], color=NOTE, label="crossing in public tables", **hollow))
     return handles
