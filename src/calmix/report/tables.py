@@ -65,6 +65,26 @@ class Table:
         lines = ["| " + " | ".join(row) + " |" for row in rows]
         return "\n".join([*([f"*{self.caption}*", ""] if self.caption else []), *lines])
 
+    def latex(self) -> str:
+        """A `tabular` with the rules of booktabs, the best in bold, the caption above as a comment.
+
+        >>> print(Table("", ("method", "ECE %"), ((Cell("BE"), Cell("1.20 ± 0.1", 0.012, best=True)),)).latex())
+        \\begin{tabular}{lr}
+        \\toprule
+        method & ECE \\% \\\\
+        \\midrule
+        BE & \\textbf{1.20 $\\pm$ 0.1} \\\\
+        \\bottomrule
+        \\end{tabular}
+        """
+        sides = "".join("r" if numeric else "l" for numeric in self.numeric)
+        rows = [[_latex(cell.text, best=cell.best) for cell in row] for row in self.rows]
+        lines = [f"% {self.caption}"] if self.caption else []
+        lines += [rf"\begin{{tabular}}{{{sides}}}", r"\toprule"]
+        lines += [" & ".join(map(_latex, self.columns)) + r" \\", r"\midrule"]
+        lines += [" & ".join(row) + r" \\" for row in rows]
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
     def rich(self) -> rich.table.Table:
         table = rich.table.Table(title=rich.text.Text(self.caption), title_justify="left")
         for name, numeric in zip(self.columns, self.numeric, strict=True):
@@ -74,6 +94,15 @@ class Table:
             styles = ["bold" if cell.best else "dim" if cell.muted else "" for cell in row]
             table.add_row(*(rich.text.Text(c.text, style=s) for c, s in zip(row, styles, strict=True)))
         return table
+
+
+LATEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+LATEX |= {letter: rf"\{letter}" for letter in "&%$#_{}"}
+
+
+def _latex(text: str, *, best: bool = False) -> str:
+    escaped = "".join(LATEX.get(letter, letter) for letter in text.replace("\n", "; "))
+    return rf"\textbf{{{escaped}}}" if best else escaped
 
 
 def _markdown(cell: Cell) -> str:
@@ -112,7 +141,9 @@ def comparison(
     return _with_numbers(table, groups, quantities, published)
 
 
-def runs_table(results: Results, *, published: Published | None = None) -> Table:
+def runs_table(
+    results: Results, *, published: Published | None = None, quantities: Sequence[Quantity] = COLUMNS
+) -> Table:
     """A row for each run, whose seed leads to its recipe (`#run-0`, by its place in `results`); quantities
     that no run has are left out."""
     differs = {id(result): group.differs for group in results.groups() for result in group.results}
@@ -121,7 +152,7 @@ def runs_table(results: Results, *, published: Published | None = None) -> Table
     seeds = [result.recipe.seed for result in results]
     cells = [Cell(str(seed), seed, link=f"#run-{place}") for place, seed in enumerate(seeds)]
     table = _with(table, "seed", cells, "leads to the recipe")
-    return _with_numbers(table, alone, [q for q in COLUMNS if q.values(results)], published)
+    return _with_numbers(table, alone, [q for q in quantities if q.values(results)], published)
 
 
 def side_by_side(caption: str, tables: Mapping[str, Table]) -> Table:

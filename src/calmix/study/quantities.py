@@ -198,6 +198,11 @@ CORRUPTED_SCALING_CHANGE = _change(
 _SECONDS = "training time, members one after the other"
 SECONDS = Quantity("seconds", "training s", _SECONDS, lambda result: result.seconds, "number", digits=0)
 
+QUANTITIES = {
+    quantity.name: quantity for quantity in list(globals().values()) if isinstance(quantity, Quantity)
+}
+"""Every quantity by its name for programs."""
+
 COLUMNS = (
     *(ACCURACY, ECE, CORRUPTED_ACCURACY, CORRUPTED_ECE, DCE, NLL, GAP),
     *(MEMBER_ECE, MEMBER_GAP, SCALED_ECE),
