@@ -17,8 +17,8 @@ from calmix.study.results import Group, Results, read_results
 
 @dataclass(frozen=True)
 class TableOptions:
-    """Print the numbers of many runs as one table: a row for each method, its mean and standard deviation over
-    seeds.
+    """Print the numbers of many runs as one table: a row for each method, its mean and standard deviation
+    over seeds.
 
     Example: calmix table runs --format latex --metrics accuracy ece nll
 
@@ -31,7 +31,7 @@ class TableOptions:
     format: Literal["md", "csv", "latex", "json"] = "md"
     """Markdown, comma-separated values, a LaTeX tabular (booktabs), or JSON."""
     metrics: tuple[str, ...] = ()
-    """Quantities by name: accuracy, ece, nll, gap, dce, ca, cece, ...; by default those of `calmix report`."""
+    """Quantities by name: accuracy, ece, nll, gap, ca, cece, ...; by default those of `calmix report`."""
     each: bool = False
     """A row for each run instead of one for each method."""
     out: Path | None = None
@@ -40,13 +40,14 @@ class TableOptions:
 
 def main(arguments: list[str]) -> None:
     args = tyro.cli(TableOptions, args=arguments, prog="calmix table")
-    for name in args.metrics:
+    metrics = [name for words in args.metrics for name in words.split(",") if name]
+    for name in metrics:
         one_of("metric", name, QUANTITIES)
     results = read_results(find_runs(args.runs, reporter=Display()))
     evaluated = Results(result for result in results if result.summary)
     if not evaluated:
         raise InputError(f"none of {len(results)} runs is evaluated yet: run `calmix evaluate` on them first")
-    wanted = [QUANTITIES[name] for name in args.metrics]
+    wanted = [QUANTITIES[name] for name in metrics]
     text = table_text(evaluated, wanted, kind=args.format, each=args.each)
     if args.out is None:
         print(text, end="" if text.endswith("\n") else "\n")

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table as Grid
 
 from calmix import files
 from calmix.paper.claims import ClaimResult, Part, judge_claims
@@ -16,12 +15,11 @@ from calmix.paper.reproduce import ItemPlan
 from calmix.paper.sheet import RenderedItem
 from calmix.report.figures import CaptionedFigure
 from calmix.report.style import save_figure
-from calmix.report.tables import Cell, Table
+from calmix.report.tables import Cell, Table, print_table
 from calmix.runs.recipe import ENSEMBLES, Recipe
 from calmix.study.quantities import SECONDS
 from calmix.study.results import Result, Results
 
-WIDEST_TABLE = 1000  # characters
 NETWORKS = {
     "small_resnet": "small ResNet, width {width}",
     "wide_resnet": "Wide ResNet {depth}-{width}",
@@ -44,14 +42,7 @@ def print_items(plan: ItemPlan, rendered: Mapping[str, RenderedItem | str], cons
             console.print(shown, soft_wrap=True, markup=False)
             continue
         for table in shown.tables:
-            _print_whole(table.rich(), console)
-
-
-def _print_whole(grid: Grid, console: Console) -> None:
-    """No number is cut off: a terminal that is narrower breaks the lines."""
-    needed = console.measure(grid, options=console.options.update(width=WIDEST_TABLE)).maximum
-    wide = Console(file=console.file, width=needed) if needed > console.width else console
-    wide.print(grid)
+            print_table(table, console)
 
 
 def write_items(

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import rich.table
 import rich.text
+from rich.console import Console
 
 from calmix.errors import one_of
 from calmix.metrics import Interval
@@ -16,6 +17,7 @@ from calmix.study.quantities import COLUMNS, Quantity
 from calmix.study.results import Group, Results
 
 NOTHING = "-"
+WIDEST_TABLE = 1000  # characters
 Number: TypeAlias = tuple[float, float | None]
 Published: TypeAlias = Callable[[Quantity, Group], Number | None]
 """A published number as a fraction, and its spread over seeds, where there is one."""
@@ -68,7 +70,8 @@ class Table:
     def latex(self) -> str:
         """A `tabular` with the rules of booktabs, the best in bold, the caption above as a comment.
 
-        >>> print(Table("", ("method", "ECE %"), ((Cell("BE"), Cell("1.20 ± 0.1", 0.012, best=True)),)).latex())
+        >>> row = (Cell("BE"), Cell("1.20 ± 0.1", 0.012, best=True))
+        >>> print(Table("", ("method", "ECE %"), (row,)).latex())
         \\begin{tabular}{lr}
         \\toprule
         method & ECE \\% \\\\
@@ -94,6 +97,14 @@ class Table:
             styles = ["bold" if cell.best else "dim" if cell.muted else "" for cell in row]
             table.add_row(*(rich.text.Text(c.text, style=s) for c, s in zip(row, styles, strict=True)))
         return table
+
+
+def print_table(table: Table, console: Console) -> None:
+    """Print a table whole: a terminal that is narrower breaks the lines, and no number is cut off."""
+    grid = table.rich()
+    needed = console.measure(grid, options=console.options.update(width=WIDEST_TABLE)).maximum
+    wide = Console(file=console.file, width=needed) if needed > console.width else console
+    wide.print(grid)
 
 
 LATEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
