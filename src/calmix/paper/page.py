@@ -13,6 +13,7 @@ from calmix.paper.claims_figures import claims_figures
 from calmix.paper.items import PAPER
 from calmix.paper.reproduce import ItemPlan
 from calmix.paper.sheet import RenderedItem
+from calmix.progress import Progress, Reporter, ignore
 from calmix.report.figures import CaptionedFigure
 from calmix.report.style import save_figure
 from calmix.report.tables import Cell, Table, print_table
@@ -53,13 +54,16 @@ def write_items(
     *,
     command: str,
     errors: Mapping[str, str],
+    formats: Sequence[str] = ("svg",),
+    reporter: Reporter = ignore,
 ) -> list[Path]:
-    """Write `target` (Markdown) and its figures in `figures/` beside it; returns all files."""
+    """Write `target` (Markdown) and its figures in `figures/` beside it, in each of `formats`; returns all
+    files."""
     folder = target.parent / "figures"
     folder.mkdir(parents=True, exist_ok=True)
     written = [target]
     lines = ["# Results", "", *_heading(plan, results, command), ""]
-    for item in plan.items:
+    for place, item in enumerate(plan.items):
         lines += [f"## {item.name}: {item.title}", "", item.shows, ""]
         shown = rendered[item.name]
         if isinstance(shown, str):
@@ -67,12 +71,15 @@ def write_items(
             continue
         lines += [line for table in shown.tables for line in (table.markdown(), "")]
         for captioned in shown.figures:
-            lines += _write_figure(captioned, folder / f"{captioned.name}.svg", written)
+            reporter(Progress("writing", place, len(plan.items), captioned.name))
+            lines += _write_figure(captioned, folder / captioned.name, formats, written)
     if {*PAPER} <= {item.name for item in plan.items}:
+        reporter(Progress("writing", len(plan.items) - 1, len(plan.items), "claims"))
         judged = judge_claims(results)
         lines += ["## Claims", "", claims_table(judged).markdown(), "", CLAIMS_NOTE, ""]
         for captioned in claims_figures(judged):
-            lines += _write_figure(captioned, folder / f"{plan.dataset}-{captioned.name}.svg", written)
+            stem = folder / f"{plan.dataset}-{captioned.name}"
+            lines += _write_figure(captioned, stem, formats, written)
     # Of an error only its last line: what stands above is of this machine.
     lines += [f"- failed: {name}: {error.strip().splitlines()[-1]}" for name, error in errors.items()]
     with files.replacing(target) as file:
@@ -80,10 +87,16 @@ def write_items(
     return written
 
 
-def _write_figure(captioned: CaptionedFigure, path: Path, written: list[Path]) -> list[str]:
-    save_figure(captioned.figure, path)
-    written.append(path)
-    return [f"![{captioned.alt}](figures/{path.name})", "", f"*{captioned.caption}.*", ""]
+def _write_figure(
+    captioned: CaptionedFigure, stem: Path, formats: Sequence[str], written: list[Path]
+) -> list[str]:
+    """Write a figure in every format; the lines that show the first of them that a page can."""
+    for ending in formats:
+        written.append(stem.parent / f"{stem.name}.{ending}")
+        save_figure(captioned.figure, written[-1])
+    shown = next((ending for ending in ("svg", "png") if ending in formats), formats[0])
+    name = f"{stem.name}.{shown}"
+    return [f"![{captioned.alt}](figures/{name})", "", f"*{captioned.caption}.*", ""]
 
 
 def _heading(plan: ItemPlan, results: Results, command: str) -> list[str]:
@@ -123,7 +136,7 @@ def _regime(planned: Mapping[Recipe, Sequence[str]]) -> str:
     first = recipes[0]
     what = "points" if first.dataset == "clusters" else "images"
     options = {"depth": 28, "width": 16, "hidden": 64} | first.network_options
-    network = NETWORKS[first.network].format(**options)
+    network = NETWORKS.get(first.network, first.network).format_map(options)
     train, test, corrupted = (
         "all" if size is None else f"{size:,}"
         for size in (first.train_size, first.test_size, first.corruption_size)
