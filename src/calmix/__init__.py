@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from calmix.auditing import audit
     from calmix.corruptions import CORRUPTIONS, EXTRA_CORRUPTIONS, corrupt
     from calmix.report.reliability import plot_reliability
+    from calmix.study.collection import load_runs
+    from calmix.study.sweep import sweep
 
 # Loaded when first used: they import OpenCV, SciPy's statistics or matplotlib.
 _LAZY = {
@@ -35,7 +37,9 @@ _LAZY = {
     "EXTRA_CORRUPTIONS": "calmix.corruptions",
     "audit": "calmix.auditing",
     "corrupt": "calmix.corruptions",
+    "load_runs": "calmix.study.collection",
     "plot_reliability": "calmix.report.reliability",
+    "sweep": "calmix.study.sweep",
 }
 
 
@@ -76,6 +80,7 @@ __all__ = [
     "jensen_shannon",
     "load_calibrator",
     "load_predictions",
+    "load_runs",
     "metrics",
     "models",
     "parameter_groups",
@@ -83,4 +88,5 @@ __all__ = [
     "pool",
     "save_predictions",
     "smooth_labels",
+    "sweep",
 ]

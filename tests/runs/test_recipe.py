@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from calmix import InputError
 from calmix.runs.augmentation import MIXINGS
+from calmix.runs.presets import preset
 from calmix.runs.recipe import ENSEMBLES, NETWORKS, Recipe
 
 # Another valid value of every field, and what it needs besides.
@@ -43,6 +44,9 @@ OTHER = {
     "forgetting_rule": "pair",
     "smoothing": 0.1,
     "by_group": True,
+    "margin": 0.02,
+    "momentum": 0.5,
+    "mixing_epochs": 3,
     "epochs": 3,
     "batch_size": 64,
     "learning_rate": 0.2,
@@ -59,6 +63,9 @@ NEEDS = {
     "members": {"ensemble": "deep"},
     "consistency": {"transform": "augmix"},
     "gap_of": {"mixing": "camixup"},
+    "margin": {"mixing": "camixup"},
+    "momentum": {"mixing": "camixup"},
+    "mixing_epochs": {"mixing": "mixup"},
 }
 
 
@@ -69,6 +76,24 @@ def test_the_name_depends_on_every_field_but_the_scale(name):
     assert getattr(other, name) != getattr(base, name)
     assert (other.name == base.name) == (name == "scale")
     assert (other == base) == (name == "scale")
+
+
+def test_later_fields_leave_earlier_names_as_they_were():
+    assert preset("mnist", "deep", "mixup").name == "mnist-deep-mixup-seed0-0ec90f0a09"
+    assert preset("mnist", "batch", "camixup").name == "mnist-batch-camixup-seed0-03d6c6dd63"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"mixing": "camixup", "margin": 1.0}, "margin must be at least 0 and below 1, got 1.0"),
+        ({"mixing": "mixup", "momentum": 0.5}, "momentum is for CAMixup, not for mixing 'mixup'"),
+        ({"mixing_epochs": 3}, "mixing_epochs says how long to mix: choose a mixing"),
+    ],
+)
+def test_later_fields_are_checked(fields, message):
+    with pytest.raises(InputError, match=message):
+        Recipe(**fields)
 
 
 def test_the_scale_tells_no_two_recipes_apart():

@@ -22,7 +22,9 @@ COMMANDS = {
     "calibrate": "fit a temperature on validation predictions and calibrate test predictions",
     "report": "one page with tables and figures of many runs",
     "reproduce": "train and show the paper's tables and figures, its numbers beside the measured ones",
+    "sweep": "train a grid over any recipe fields, and show tables and curves",
     "claims": "judge the paper's claims on the runs that there are",
+    "table": "numbers of many runs as Markdown, CSV, LaTeX or JSON",
     "data": "list the data sets: what is here, what is missing, how to get it",
     "corrupt": "write the corrupted test sets in the official layout",
 }

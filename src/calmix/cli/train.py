@@ -11,6 +11,7 @@ import tyro
 
 from calmix.cli.evaluate import print_summary
 from calmix.errors import InputError, at_least
+from calmix.integrations.loggers import log_summary, open_log
 from calmix.progress import Display, Message, Reporter
 from calmix.runs.evaluate import evaluate
 from calmix.runs.folder import Run, read_recipe
@@ -85,6 +86,8 @@ class Train:
     """Train only this member of a deep ensemble."""
     jobs: int = 1
     """Processes that train a deep ensemble's members side by side."""
+    log: str | None = None
+    """Log epochs and final numbers: tensorboard or mlflow; :FOLDER or :ADDRESS says where."""
     machine: Annotated[Machine, tyro.conf.arg(name="")] = field(default_factory=Machine)
     network_flags: Annotated[NetworkFlags, tyro.conf.arg(name="")] = field(default_factory=NetworkFlags)
     recipe: Annotated[RecipeFlags, tyro.conf.arg(name="")] = field(default_factory=RecipeFlags)
@@ -101,11 +104,12 @@ def main(arguments: list[str]) -> None:
         raise InputError(
             "--member cannot train a member apart from the others with --gap-of pool, which needs them all"
         )
-    with Display() as display:
-        run = _train(args, recipe, display)
+    with Display() as display, open_log(args.log, display, prefix=recipe.name) as reporter:
+        run = _train(args, recipe, reporter)
         if not run.trained or not is_main_process():
             return
         summary = evaluate(run, data_root=args.data_root, reporter=display)
+        log_summary(reporter, run.folder.name, summary)
     print_summary(run, summary)
 
 

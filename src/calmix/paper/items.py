@@ -1,128 +1,25 @@
 """The paper's tables and figures by name: which runs each needs, and how it is drawn from them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
-from typing import TypeAlias
+from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from calmix.errors import InputError, one_of
-from calmix.paper.numbers import published
-from calmix.paper.regime import Method, Regime, method_title
+from calmix.paper.beyond import BEYOND_ITEMS
+from calmix.paper.regime import method_title
+from calmix.paper.sheet import Item, RenderedItem, Sheet, Shown, cross, render_item
 from calmix.paper.toy import surface, surfaces_figure
 from calmix.report import figures
-from calmix.report.figures import CaptionedFigure
 from calmix.report.reliability import Curve, reliability_figure
 from calmix.report.style import colour
-from calmix.report.tables import Table, comparison
-from calmix.runs.augmentation import parse_augmentation
-from calmix.runs.presets import preset
-from calmix.runs.recipe import ENSEMBLES, Recipe
+from calmix.runs.recipe import ENSEMBLES
 from calmix.study import quantities as q
 from calmix.study.estimates import NotRunError
+from calmix.study.influence import DRAWN_SEVERITIES, BinnedLabels, TopLabels
 from calmix.study.quantities import Quantity
+from calmix.study.results import Result
 
-Shown: TypeAlias = Iterator[Table | CaptionedFigure]
-
-
-@dataclass(frozen=True)
-class RenderedItem:
-    """What is shown of an item."""
-
-    tables: tuple[Table, ...] = ()
-    figures: tuple[CaptionedFigure, ...] = ()
-
-
-@dataclass(frozen=True)
-class Item:
-    """A table or figure of the paper; it decorates the function that draws it, whose name is its name and
-    whose docstring says what it shows. `dataset` is where it has one of its own."""
-
-    title: str
-    methods: tuple[Method, ...]
-    corruptions: bool = False
-    dataset: str | None = None
-    draw: Callable[["Sheet"], Shown] = lambda sheet: iter(())
-
-    def __call__(self, draw: Callable[["Sheet"], Shown]) -> "Item":
-        return replace(self, draw=draw)
-
-    @property
-    def name(self) -> str:
-        return self.draw.__name__.replace("_", "-")
-
-    @property
-    def shows(self) -> str:
-        return " ".join((self.draw.__doc__ or "").split())
-
-    def recipes(self, dataset: str, scale: str, seeds: int) -> list[Recipe]:
-        """The runs it needs: its methods, for seeds 0, 1, ..."""
-        return [
-            preset(self.dataset or dataset, ensemble, augment, scale=scale, seed=seed)
-            for seed in range(seeds)
-            for ensemble, augment in self.methods
-        ]
-
-    def render(self, regime: Regime) -> RenderedItem:
-        shown = list(self.draw(Sheet(self, regime)))
-        tables = tuple(each for each in shown if isinstance(each, Table))
-        return RenderedItem(tables, tuple(each for each in shown if isinstance(each, CaptionedFigure)))
-
-
-@dataclass(frozen=True, eq=False)
-class Sheet:
-    """The parts of which items are put together, for the runs of one regime."""
-
-    item: Item
-    regime: Regime
-
-    @property
-    def subject(self) -> str:
-        """Data set, scale and seeds, for the titles of figures."""
-        by_method = self.regime.results.values()
-        scales = ", ".join(dict.fromkeys(result.recipe.scale for results in by_method for result in results))
-        count = max(map(len, by_method), default=0)
-        return f"{self.regime.dataset}, {scales} scale, {count} seed{'s' * (count != 1)}"
-
-    def table(self, caption: str, *quantities: Quantity, methods: Sequence[Method] = ()) -> Table:
-        groups = self.regime.groups(methods or self.item.methods)
-        return comparison(caption, groups, quantities, published=published)
-
-    def figure(self, caption: str, figure: Figure, name: str = "") -> CaptionedFigure:
-        name = "-".join(filter(None, (self.regime.dataset, self.item.name, name)))
-        return CaptionedFigure(name, f"{self.item.title}: {self.subject}", caption, caption, figure)
-
-    def bars(
-        self, caption: str, *quantities: Quantity, members: Sequence[Quantity] = (), name: str = ""
-    ) -> CaptionedFigure:
-        groups = self.regime.groups(self.item.methods)
-        return self.figure(caption, figures.bars(groups, quantities, members, title=self.subject), name)
-
-    def reliability(self, caption: str, panels: Mapping[str, Sequence[Method]]) -> CaptionedFigure:
-        drawn = {}
-        for name, methods in panels.items():
-            tops = {m: [r.top_labels for r in self.regime.results.get(m, ())] for m in methods}
-            seeds = {m: [top for top in each if top is not None] for m, each in tops.items()}
-            curves = [Curve(parse_augmentation(m[1]).title, s, colour(m[1])) for m, s in seeds.items() if s]
-            if curves:
-                drawn[name] = curves
-        return self.figure(caption, reliability_figure(drawn, title=self.subject), "reliability")
-
-    def severities(self) -> CaptionedFigure:
-        figure = figures.severity_boxes(self.regime.groups(self.item.methods), title=self.subject)
-        return self.figure("By severity: boxes over the types of corruption", figure, "severity")
-
-    def before_and_after(self) -> CaptionedFigure:
-        pairs = ((q.ECE, q.SCALED_ECE), (q.CORRUPTED_ECE, q.SCALED_CORRUPTED_ECE))
-        figure = figures.before_and_after(self.regime.groups(self.item.methods), pairs, title=self.subject)
-        return self.figure("ECE before and after", figure)
-
-
-def cross(ensembles: Sequence[str], augments: Sequence[str]) -> tuple[Method, ...]:
-    return tuple(product(ensembles, augments))
-
+__all__ = ["ITEMS", "NAMES", "PAPER", "Item", "RenderedItem", "render_item", "select_items"]
 
 THREE = ("batch", "mc", "deep")
 MIXED = ("none", "mixup", "camixup")
@@ -161,31 +58,33 @@ def label_smoothing(sheet: Sheet) -> Shown:
     """ECE and error against the smoothing coefficient. The paper's numbers with smoothing are from its
     authors' notebook."""
     yield sheet.table("Label smoothing", q.ERROR, q.ECE, q.GAP)
-    series = {
-        ENSEMBLES[ensemble].short: {
-            amount: list(sheet.regime.results[ensemble, augment])
-            for amount, augment in zip(AMOUNTS, SMOOTHINGS, strict=True)
-            if (ensemble, augment) in sheet.regime.results
+    for one in sheet.each():
+        series = {
+            ENSEMBLES[ensemble].short: {
+                amount: list(one.regime.results[ensemble, augment])
+                for amount, augment in zip(AMOUNTS, SMOOTHINGS, strict=True)
+                if (ensemble, augment) in one.regime.results
+            }
+            for ensemble in THREE
         }
-        for ensemble in THREE
-    }
-    figure = figures.lines(series, (q.ECE, q.ERROR), xlabel="label smoothing", title=sheet.subject)
-    yield sheet.figure("ECE and error against the coefficient", figure)
+        figure = figures.lines(series, (q.ECE, q.ERROR), xlabel="label smoothing", title=one.subject)
+        yield one.figure("ECE and error against the coefficient", figure)
 
 
 @Item("Which classes CAMixup mixes", (("batch", "camixup"),))
 def mixup_counts(sheet: Sheet) -> Shown:
     """In how many epochs CAMixup was on for each class and member, beside the class's test accuracy."""
     yield sheet.table("The runs behind it", q.ACCURACY, q.ECE)
-    results = [r for r in sheet.regime["batch", "camixup"] if r.mixed is not None and not r.recipe.by_group]
-    if not results:
-        raise NotRunError("a run whose CAMixup decides by class")
-    shares = [result.mixed for result in results if result.mixed is not None]
-    accuracies = [r.class_accuracy for r in results if r.class_accuracy is not None]
-    names = results[0].group_names(shares[0].shape[1])
-    mean = np.mean(accuracies, axis=0)
-    figure = figures.mixed_classes(np.concatenate(shares), mean, names, title=sheet.subject)
-    yield sheet.figure("Epochs in which CAMixup mixed a class; the hardest is on top", figure)
+    for one in sheet.each():
+        results = [r for r in one.regime["batch", "camixup"] if r.mixed is not None and not r.recipe.by_group]
+        if not results:
+            raise NotRunError("a run whose CAMixup decides by class")
+        shares = [result.mixed for result in results if result.mixed is not None]
+        accuracies = [r.class_accuracy for r in results if r.class_accuracy is not None]
+        names = results[0].group_names(shares[0].shape[1])
+        mean = np.mean(accuracies, axis=0)
+        figure = figures.mixed_classes(np.concatenate(shares), mean, names, title=one.subject)
+        yield one.figure("Epochs in which CAMixup mixed a class; the hardest is on top", figure)
 
 
 @Item("CAMixup against Mixup and none", cross(THREE, MIXED), corruptions=True)
@@ -207,7 +106,7 @@ def corruption(sheet: Sheet) -> Shown:
     caption = "Means over types and severities"
     yield sheet.table(caption, q.CORRUPTED_ERROR, q.CORRUPTED_ECE, q.CORRUPTED_DCE)
     yield sheet.bars(caption, q.CORRUPTED_ERROR, q.CORRUPTED_ECE, name="means")
-    yield sheet.severities()
+    yield from sheet.severities()
 
 
 @Item("AugMix with BatchEnsemble", cross(("batch",), AUGMIXED), corruptions=True)
@@ -216,13 +115,47 @@ def augmix(sheet: Sheet) -> Shown:
     yield sheet.table("AugMix and mixing", *CLEAN_AND_CORRUPTED)
     methods = sheet.item.methods
     yield sheet.reliability("Reliability", {"without AugMix": methods[:3], "with AugMix": methods[3:]})
-    yield sheet.severities()
+    yield from sheet.severities()
 
 
 @Item("The same with deep ensembles", cross(("deep",), AUGMIXED), corruptions=True)
 def deep_ensembles(sheet: Sheet) -> Shown:
-    """All augmentations on deep ensembles."""
-    return augmix.draw(sheet)
+    """All augmentations on deep ensembles; and Mixup on the clean test set, at severity 3 and at severity 5:
+    the pool thick, its members thin, with four calibration errors of the pool in per cent."""
+    yield from augmix.draw(sheet)
+    yield from _under_corruption(sheet)
+
+
+def _under_corruption(sheet: Sheet) -> Shown:
+    """Reliability of a deep ensemble with Mixup, clean and at two severities."""
+    for one in sheet.each():
+        results = [r for r in one.regime.results.get(("deep", "mixup"), ()) if r.summary]
+        binned = {s: [b for r in results if (b := r.binned(s)) is not None] for s in DRAWN_SEVERITIES}
+        clean = [r.top_labels for r in results if r.top_labels is not None]
+        if not clean or not all(binned.values()):
+            continue
+        panels: dict[str, Sequence[TopLabels | BinnedLabels]] = {
+            f"clean\n{_errors(results, (q.ECE, q.ACE, q.SCE, q.TACE))}": clean
+        }
+        for severity, sums in binned.items():
+            panels[f"severity {severity}\n{_errors(results, q.at_severity(severity))}"] = sums
+        curves = {
+            name: [Curve("pool, DE with Mixup", seeds, colour("mixup"), members=True)]
+            for name, seeds in panels.items()
+        }
+        caption = (
+            "Deep ensembles with Mixup, clean and under 15 corruptions together; ECE, ACE, SCE and TACE of "
+            "the pool in per cent, under corruption the mean over its types"
+        )
+        yield one.figure(caption, reliability_figure(curves, title=one.subject), "mixup-under-corruption")
+
+
+def _errors(results: Sequence[Result], quantities: Sequence[Quantity]) -> str:
+    """
+    Means over seeds: `ECE 6.79  ACE 6.78  SCE 1.40  TACE 4.48`.
+    """
+    means = [(quantity.title, float(np.mean(quantity.values(results)))) for quantity in quantities]
+    return "  ".join(f"{title} {100 * mean:.1f}" for title, mean in means)
 
 
 @Item("Other measures of calibration", cross(("batch", "deep"), MIXED), corruptions=True)
@@ -236,13 +169,13 @@ def other_metrics(sheet: Sheet) -> Shown:
     yield sheet.bars("SKCE and DCE, clean and corrupted (c)", *kernel)
 
 
-@Item("CAMixup and temperature scaling", cross(THREE, MIXED), corruptions=True)
+@Item("CAMixup and temperature scaling", cross(THREE, MIXED), corruptions=True, calibrates=True)
 def temperature(sheet: Sheet) -> Shown:
     """ECE with and without one temperature for the pool, fitted on validation images; clean and
     corrupted."""
     shown = (q.TEMPERATURE, q.ECE, q.SCALED_ECE, q.CORRUPTED_ECE, q.SCALED_CORRUPTED_ECE)
     yield sheet.table("One temperature for the pool, fitted on validation images", *shown)
-    yield sheet.before_and_after()
+    yield from sheet.before_and_after()
 
 
 @Item(
@@ -275,6 +208,7 @@ def forgetting(sheet: Sheet) -> Shown:
     "Beyond the paper: nine ways to train, before and after a temperature",
     cross(("deep", "batch"), BEYOND),
     corruptions=True,
+    calibrates=True,
 )
 def beyond(sheet: Sheet) -> Shown:
     """CAMixup by member and by pool, RegMixup, MixupMP, CutMix and label smoothing, before and after one
@@ -283,32 +217,23 @@ def beyond(sheet: Sheet) -> Shown:
     before = (q.ACCURACY, q.ECE, q.DCE, q.NLL, q.CORRUPTED_ECE, q.CORRUPTED_DCE, q.SECONDS)
     after = (q.TEMPERATURE, q.SCALED_ECE, q.SCALED_DCE, q.SCALED_NLL, q.SCALED_CORRUPTED_ECE)
     yield sheet.table("Each method before and after one temperature T for the pool", *before, *after)
-    yield sheet.before_and_after()
+    yield from sheet.before_and_after()
 
 
 ITEMS = (
     *(pathology, reliability, label_smoothing, mixup_counts, camixup, imagenet, corruption, augmix),
-    *(deep_ensembles, other_metrics, temperature, toy, forgetting, beyond),
+    *(deep_ensembles, other_metrics, temperature, toy, forgetting, beyond, *BEYOND_ITEMS),
 )
 NAMES = tuple(item.name for item in ITEMS)
-PAPER = tuple(name for name in NAMES if name != "beyond")
+PAPER = NAMES[: NAMES.index("beyond")]
 
 
 def select_items(names: Sequence[str]) -> list[Item]:
-    """The items of these names, in the paper's order; `all` is the paper's own, without `beyond`."""
+    """The items of these names, in the paper's order; `all` is the paper's own, `everything` those beyond it
+    too."""
     if not names:
-        raise InputError(f"name what to reproduce: all, or some of {', '.join(NAMES)}")
+        raise InputError(f"name what to reproduce: all, everything, or some of {', '.join(NAMES)}")
     for name in names:
-        one_of("item", name, ("all", *NAMES))
-    wanted = {*names, *(PAPER if "all" in names else ())}
+        one_of("item", name, ("all", "everything", *NAMES))
+    wanted = {*names, *(PAPER if "all" in names else ()), *(NAMES if "everything" in names else ())}
     return [item for item in ITEMS if item.name in wanted]
-
-
-def render_item(item: Item, regime: Regime) -> RenderedItem | str:
-    """The item, or why it cannot be shown."""
-    if not any(method in regime.results for method in item.methods):
-        return "not run"
-    try:
-        return item.render(regime)
-    except NotRunError as missing:
-        return f"not run: it needs {missing}"

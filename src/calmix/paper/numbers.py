@@ -5,10 +5,13 @@ Wen et al., "Combining Ensembles and Data Augmentation can Harm your Calibration
 
 from typing import NamedTuple, TypeAlias
 
-from calmix.runs.recipe import Recipe
+from calmix.paper.regime import regime_names
 from calmix.study.quantities import Quantity
+from calmix.study.results import Group
 
 Published: TypeAlias = tuple[float, float | None]  # a number, and its spread over seeds where there is one
+PAPER_REGIMES = ("paper", "paper, the authors' scripts")
+IMAGENET_CLASSES = 1000
 Key: TypeAlias = tuple[str, str, str]  # data set, ensemble, augmentation
 
 
@@ -80,17 +83,24 @@ SMOOTHED: dict[Key, float] = {
 }
 
 
-def published(quantity: Quantity, recipe: Recipe) -> Published | None:
-    """The paper's number for a quantity of a recipe's method, as a fraction; None where it has none.
+def published(quantity: Quantity, group: Group) -> Published | None:
+    """The paper's number for a quantity of a group's method, as a fraction; None where it has none.
+
+    It stands only beside the data set and the scale that it belongs to.
 
     >>> from calmix.runs.presets import preset
     >>> from calmix.study.quantities import ECE
-    >>> published(ECE, preset("cifar10", "batch", "camixup"))
+    >>> published(ECE, Group(preset("cifar10", "batch", "camixup", scale="paper"), ()))
     (0.012, 0.002)
+    >>> published(ECE, Group(preset("cifar10", "batch", "camixup", scale="laptop"), ()))
     """
+    recipe = group.recipe
+    if regime_names(recipe)[0].removesuffix(", train on validation") not in PAPER_REGIMES:
+        return None
     dataset = recipe.dataset
     if dataset == "folder":  # ImageNet's numbers belong beside ImageNet alone
-        dataset = "imagenet" if recipe.scale == "paper" else ""
+        classes = {len(summary.classes) for summary in group.summaries}
+        dataset = "imagenet" if classes == {IMAGENET_CLASSES} else ""
     return published_number(quantity.name, (dataset, recipe.ensemble, recipe.augment))
 
 

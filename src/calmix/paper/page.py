@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table as Grid
 
 from calmix import files
 from calmix.paper.claims import ClaimResult, Part, judge_claims
 from calmix.paper.claims_figures import claims_figures
-from calmix.paper.items import PAPER, RenderedItem
+from calmix.paper.items import PAPER
 from calmix.paper.reproduce import ItemPlan
+from calmix.paper.sheet import RenderedItem
+from calmix.progress import Progress, Reporter, ignore
 from calmix.report.figures import CaptionedFigure
 from calmix.report.style import save_figure
-from calmix.report.tables import Cell, Table
+from calmix.report.tables import Cell, Table, print_table
 from calmix.runs.recipe import ENSEMBLES, Recipe
 from calmix.study.quantities import SECONDS
 from calmix.study.results import Result, Results
 
-WIDEST_TABLE = 1000  # characters
 NETWORKS = {
     "small_resnet": "small ResNet, width {width}",
     "wide_resnet": "Wide ResNet {depth}-{width}",
@@ -43,14 +43,7 @@ def print_items(plan: ItemPlan, rendered: Mapping[str, RenderedItem | str], cons
             console.print(shown, soft_wrap=True, markup=False)
             continue
         for table in shown.tables:
-            _print_whole(table.rich(), console)
-
-
-def _print_whole(grid: Grid, console: Console) -> None:
-    """No number is cut off: a terminal that is narrower breaks the lines."""
-    needed = console.measure(grid, options=console.options.update(width=WIDEST_TABLE)).maximum
-    wide = Console(file=console.file, width=needed) if needed > console.width else console
-    wide.print(grid)
+            print_table(table, console)
 
 
 def write_items(
@@ -61,13 +54,16 @@ def write_items(
     *,
     command: str,
     errors: Mapping[str, str],
+    formats: Sequence[str] = ("svg",),
+    reporter: Reporter = ignore,
 ) -> list[Path]:
-    """Write `target` (Markdown) and its figures in `figures/` beside it; returns all files."""
+    """Write `target` (Markdown) and its figures in `figures/` beside it, in each of `formats`; returns all
+    files."""
     folder = target.parent / "figures"
     folder.mkdir(parents=True, exist_ok=True)
     written = [target]
     lines = ["# Results", "", *_heading(plan, results, command), ""]
-    for item in plan.items:
+    for place, item in enumerate(plan.items):
         lines += [f"## {item.name}: {item.title}", "", item.shows, ""]
         shown = rendered[item.name]
         if isinstance(shown, str):
@@ -75,12 +71,15 @@ def write_items(
             continue
         lines += [line for table in shown.tables for line in (table.markdown(), "")]
         for captioned in shown.figures:
-            lines += _write_figure(captioned, folder / f"{captioned.name}.svg", written)
+            reporter(Progress("writing", place, len(plan.items), captioned.name))
+            lines += _write_figure(captioned, folder / captioned.name, formats, written)
     if {*PAPER} <= {item.name for item in plan.items}:
+        reporter(Progress("writing", len(plan.items) - 1, len(plan.items), "claims"))
         judged = judge_claims(results)
         lines += ["## Claims", "", claims_table(judged).markdown(), "", CLAIMS_NOTE, ""]
         for captioned in claims_figures(judged):
-            lines += _write_figure(captioned, folder / f"{plan.dataset}-{captioned.name}.svg", written)
+            stem = folder / f"{plan.dataset}-{captioned.name}"
+            lines += _write_figure(captioned, stem, formats, written)
     # Of an error only its last line: what stands above is of this machine.
     lines += [f"- failed: {name}: {error.strip().splitlines()[-1]}" for name, error in errors.items()]
     with files.replacing(target) as file:
@@ -88,10 +87,16 @@ def write_items(
     return written
 
 
-def _write_figure(captioned: CaptionedFigure, path: Path, written: list[Path]) -> list[str]:
-    save_figure(captioned.figure, path)
-    written.append(path)
-    return [f"![{captioned.alt}](figures/{path.name})", "", f"*{captioned.caption}.*", ""]
+def _write_figure(
+    captioned: CaptionedFigure, stem: Path, formats: Sequence[str], written: list[Path]
+) -> list[str]:
+    """Write a figure in every format; the lines that show the first of them that a page can."""
+    for ending in formats:
+        written.append(stem.parent / f"{stem.name}.{ending}")
+        save_figure(captioned.figure, written[-1])
+    shown = next((ending for ending in ("svg", "png") if ending in formats), formats[0])
+    name = f"{stem.name}.{shown}"
+    return [f"![{captioned.alt}](figures/{name})", "", f"*{captioned.caption}.*", ""]
 
 
 def _heading(plan: ItemPlan, results: Results, command: str) -> list[str]:
@@ -131,7 +136,7 @@ def _regime(planned: Mapping[Recipe, Sequence[str]]) -> str:
     first = recipes[0]
     what = "points" if first.dataset == "clusters" else "images"
     options = {"depth": 28, "width": 16, "hidden": 64} | first.network_options
-    network = NETWORKS[first.network].format(**options)
+    network = NETWORKS.get(first.network, first.network).format_map(options)
     train, test, corrupted = (
         "all" if size is None else f"{size:,}"
         for size in (first.train_size, first.test_size, first.corruption_size)

@@ -15,7 +15,7 @@ from scipy import stats
 from calmix.errors import InputError
 from calmix.predictions import Predictions
 from calmix.report.style import BLUE, GREY, INK, NOTE, add_legend, figure, plain, styled
-from calmix.study.influence import TopLabels
+from calmix.study.influence import BinnedLabels, TopLabels
 
 Array = npt.NDArray[np.float64]
 MIN_EXAMPLES, MIN_SHARE = 10, 0.002  # bins with fewer examples, or a smaller share of them, have no point
@@ -31,7 +31,7 @@ class Curve:
     """
 
     label: str
-    seeds: Sequence[TopLabels]
+    seeds: Sequence[TopLabels | BinnedLabels]
     colour: str
     members: bool = False
 
@@ -134,7 +134,7 @@ def _drawn_members(curve: Curve) -> bool:
     return curve.members and all(len(top.hit) > 2 for top in curve.seeds)
 
 
-def _points(seeds: Sequence[TopLabels], row: int, difference: bool) -> _Points:
+def _points(seeds: Sequence[TopLabels | BinnedLabels], row: int, difference: bool) -> _Points:
     """Of the pool (row 0) or of a member."""
     sums = np.stack([top.bin_sums(row) for top in seeds])
     counts, hit_sums, confidence_sums = sums.transpose(1, 0, 2)

@@ -15,7 +15,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
 from calmix import files
-from calmix.errors import InputError
+from calmix.errors import InputError, one_of
 from calmix.report.svg import svg_text
 from calmix.study.results import Group
 
@@ -166,10 +166,25 @@ def _wrapped(text: str, width: float) -> str:
     return plain(textwrap.fill(text, max(12, int(width / LETTER))))
 
 
+FORMATS = ("svg", "pdf", "png")
+
+
+def check_formats(formats: Sequence[str]) -> tuple[str, ...]:
+    """Formats of figures, also joined with commas, each once.
+
+    >>> check_formats(["svg,pdf", "png"])
+    ('svg', 'pdf', 'png')
+    """
+    names = [name for words in formats for name in words.split(",") if name]
+    for name in names:
+        one_of("format of figures", name, FORMATS)
+    return tuple(dict.fromkeys(names)) or ("svg",)
+
+
 def save_figure(drawing: Figure, path: Path) -> None:
     """Write a figure as `.svg`, `.pdf` or `.png`, by the ending; whole or not at all, the same every time."""
     kind = path.suffix.removeprefix(".")
-    if kind not in ("svg", "pdf", "png"):
+    if kind not in FORMATS:
         raise InputError(f"figures are written as .svg, .pdf or .png; {path} ends in {path.suffix!r}")
     buffer = io.BytesIO()
     with styled():

@@ -8,15 +8,18 @@ from typing import Any, TypeAlias
 
 import rich.table
 import rich.text
+from rich.console import Console
 
 from calmix.errors import one_of
-from calmix.runs.recipe import ENSEMBLES, Recipe
+from calmix.metrics import Interval
+from calmix.runs.recipe import ENSEMBLES
 from calmix.study.quantities import COLUMNS, Quantity
 from calmix.study.results import Group, Results
 
 NOTHING = "-"
+WIDEST_TABLE = 1000  # characters
 Number: TypeAlias = tuple[float, float | None]
-Published: TypeAlias = Callable[[Quantity, Recipe], Number | None]
+Published: TypeAlias = Callable[[Quantity, Group], Number | None]
 """A published number as a fraction, and its spread over seeds, where there is one."""
 
 
@@ -64,6 +67,27 @@ class Table:
         lines = ["| " + " | ".join(row) + " |" for row in rows]
         return "\n".join([*([f"*{self.caption}*", ""] if self.caption else []), *lines])
 
+    def latex(self) -> str:
+        """A `tabular` with the rules of booktabs, the best in bold, the caption above as a comment.
+
+        >>> row = (Cell("BE"), Cell("1.20 ± 0.1", 0.012, best=True))
+        >>> print(Table("", ("method", "ECE %"), (row,)).latex())
+        \\begin{tabular}{lr}
+        \\toprule
+        method & ECE \\% \\\\
+        \\midrule
+        BE & \\textbf{1.20 $\\pm$ 0.1} \\\\
+        \\bottomrule
+        \\end{tabular}
+        """
+        sides = "".join("r" if numeric else "l" for numeric in self.numeric)
+        rows = [[_latex(cell.text, best=cell.best) for cell in row] for row in self.rows]
+        lines = [f"% {self.caption}"] if self.caption else []
+        lines += [rf"\begin{{tabular}}{{{sides}}}", r"\toprule"]
+        lines += [" & ".join(map(_latex, self.columns)) + r" \\", r"\midrule"]
+        lines += [" & ".join(row) + r" \\" for row in rows]
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
     def rich(self) -> rich.table.Table:
         table = rich.table.Table(title=rich.text.Text(self.caption), title_justify="left")
         for name, numeric in zip(self.columns, self.numeric, strict=True):
@@ -73,6 +97,23 @@ class Table:
             styles = ["bold" if cell.best else "dim" if cell.muted else "" for cell in row]
             table.add_row(*(rich.text.Text(c.text, style=s) for c, s in zip(row, styles, strict=True)))
         return table
+
+
+def print_table(table: Table, console: Console) -> None:
+    """Print a table whole: a terminal that is narrower breaks the lines, and no number is cut off."""
+    grid = table.rich()
+    needed = console.measure(grid, options=console.options.update(width=WIDEST_TABLE)).maximum
+    wide = Console(file=console.file, width=needed) if needed > console.width else console
+    wide.print(grid)
+
+
+LATEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+LATEX |= {letter: rf"\{letter}" for letter in "&%$#_{}"}
+
+
+def _latex(text: str, *, best: bool = False) -> str:
+    escaped = "".join(LATEX.get(letter, letter) for letter in text.replace("\n", "; "))
+    return rf"\textbf{{{escaped}}}" if best else escaped
 
 
 def _markdown(cell: Cell) -> str:
@@ -111,7 +152,9 @@ def comparison(
     return _with_numbers(table, groups, quantities, published)
 
 
-def runs_table(results: Results, *, published: Published | None = None) -> Table:
+def runs_table(
+    results: Results, *, published: Published | None = None, quantities: Sequence[Quantity] = COLUMNS
+) -> Table:
     """A row for each run, whose seed leads to its recipe (`#run-0`, by its place in `results`); quantities
     that no run has are left out."""
     differs = {id(result): group.differs for group in results.groups() for result in group.results}
@@ -120,7 +163,27 @@ def runs_table(results: Results, *, published: Published | None = None) -> Table
     seeds = [result.recipe.seed for result in results]
     cells = [Cell(str(seed), seed, link=f"#run-{place}") for place, seed in enumerate(seeds)]
     table = _with(table, "seed", cells, "leads to the recipe")
-    return _with_numbers(table, alone, [q for q in COLUMNS if q.values(results)], published)
+    return _with_numbers(table, alone, [q for q in quantities if q.values(results)], published)
+
+
+def side_by_side(caption: str, tables: Mapping[str, Table]) -> Table:
+    """One table of several whose first column names the rows: the other columns of each, under its name.
+
+    >>> tables = {n: Table("", ("method", "ECE %"), ((Cell("BE"), Cell(n)),)) for n in ("cifar10", "mnist")}
+    >>> side_by_side("", tables).columns
+    ('method', 'cifar10: ECE %', 'mnist: ECE %')
+    """
+    firsts = [table.columns[0] for table in tables.values()]
+    labels = list(dict.fromkeys(row[0].text for table in tables.values() for row in table.rows))
+    columns, rows = [firsts[0] if firsts else ""], [[Cell(label)] for label in labels]
+    tooltips: dict[str, str] = {}
+    for name, table in tables.items():
+        by_label = {row[0].text: row[1:] for row in table.rows}
+        columns += [f"{name}: {column}" for column in table.columns[1:]]
+        tooltips |= {f"{name}: {column}": text for column, text in table.tooltips.items()}
+        for label, row in zip(labels, rows, strict=True):
+            row += by_label.get(label, [Cell(NOTHING)] * (len(table.columns) - 1))
+    return Table(caption, tuple(columns), tuple(map(tuple, rows)), tooltips)
 
 
 def _words(caption: str, groups: Sequence[Group], names: Sequence[str]) -> Table:
@@ -150,7 +213,7 @@ def _with_numbers(
         best = _best(quantity, groups, values)
         cells = [mean_cell(quantity, some, best=marked) for some, marked in zip(values, best, strict=True)]
         table = _with(table, quantity.heading, cells, quantity.description)
-        numbers = [published(quantity, group.recipe) if published else None for group in groups]
+        numbers = [published(quantity, group) if published else None for group in groups]
         if any(numbers):
             cells = [paper_cell(quantity, n, some) for n, some in zip(numbers, values, strict=True)]
             table = _with(table, "paper", cells, "the published number of the column before")
@@ -182,6 +245,18 @@ def mean_cell(quantity: Quantity, values: Sequence[float], *, best: bool = False
     if len(values) > 1:
         text += f" ± {quantity.text(statistics.stdev(values), signed=False)}"
     return Cell(text, mean, best, "the best of this data set" if best else "")
+
+
+def interval_text(interval: Interval, *, signed: bool = False, factor: float = 100.0, digits: int = 2) -> str:
+    """A value with its interval, in per cent or points; where nothing tells the interval, the value alone.
+
+    >>> interval_text(Interval(0.012, 0.008, 0.016), signed=True)
+    '+1.20 [+0.80, +1.60]'
+    """
+    sign = "+" if signed else ""
+    value, *ends = (f"{factor * x:{sign}.{digits}f}" for x in (interval.value, interval.low, interval.high))
+    known = math.isfinite(interval.low) and math.isfinite(interval.high)
+    return f"{value} [{', '.join(ends)}]" if known else value
 
 
 def paper_cell(quantity: Quantity, number: Number | None, values: Sequence[float]) -> Cell:

@@ -130,6 +130,7 @@ def build_mixer(recipe: Recipe, splits: Splits) -> augment.Mixer:
             raise InputError(f"by_group: {recipe.dataset} has no groups besides its classes")
         pairs["num_groups"] = len(splits.group_names or ()) if recipe.by_group else None
         pairs["mix"] = "cutmix" if recipe.mixing == "cutmix-camixup" else "mixup"
+        pairs |= {"margin": recipe.margin, "momentum": recipe.momentum}
         gap_of: Any = "pool" if recipe.ensemble == "mc" else recipe.gap_of
         return augment.CAMixup(classes, members=members, gap_of=gap_of, **pairs)
     pairs["fold"] = recipe.fold

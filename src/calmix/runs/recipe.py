@@ -32,6 +32,8 @@ SCHEDULES = ("steps", "one-cycle")
 NETWORK_OPTIONS = ("depth", "width", "hidden", "filterwise", "dropout", "mean", "std")
 COMMON_OPTIONS = ("dropout", "mean", "std")  # of all our networks
 SIZES = ("train_size", "test_size", "corruption_size")  # None means all
+# Fields that came later name a run only where they differ from their default: earlier names stay.
+LATER_FIELDS = ("margin", "momentum", "mixing_epochs")
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,12 @@ class Recipe:
     """Label smoothing: mass that leaves the true class for the others."""
     by_group: bool = False
     """CAMixup: decide by the data set's groups (CIFAR-100's 20 coarse labels) instead of its classes."""
+    margin: float = 0.0
+    """CAMixup: mix a class only where its confidence exceeds its accuracy by more than this."""
+    momentum: float = 0.0
+    """CAMixup: weight of the earlier epochs' gaps, 0 to below 1."""
+    mixing_epochs: int | None = None
+    """Mix in the first so many epochs alone; in all by default."""
 
     epochs: int = 80
     """Passes over the training images."""
@@ -152,7 +160,7 @@ class Recipe:
             *("validation_size", "validation_samples"),
         ):
             at_least(name, getattr(self, name), 1)
-        for name in SIZES:
+        for name in (*SIZES, "mixing_epochs"):
             if (size := getattr(self, name)) is not None:
                 at_least(name, size, 1)
         for name in ("pad", "warmup_epochs", "consistency", "init_std", "weight_decay", "decay_ratio"):
@@ -161,6 +169,9 @@ class Recipe:
             above(name, getattr(self, name), 0)
         for epoch in self.decay_epochs:
             at_least("decay_epochs", epoch, 1)
+        for name in ("margin", "momentum"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 0 and below 1, got {getattr(self, name)}")
         if self.sign_probability is not None and not 0 <= self.sign_probability <= 1:
             raise InputError(f"sign_probability must lie in [0, 1], got {self.sign_probability}")
         self._check_combinations()
@@ -177,6 +188,11 @@ class Recipe:
             raise InputError(
                 f"train_on_validation: {self.mixing} needs validation images that it was not trained on"
             )
+        for name in ("margin", "momentum"):
+            if getattr(self, name) and not self.needs_validation:
+                raise InputError(f"{name} is for CAMixup, not for mixing {self.mixing!r}")
+        if self.mixing_epochs is not None and self.mixing == "none":
+            raise InputError("mixing_epochs says how long to mix: choose a mixing")
         if self.consistency and self.transform != "augmix":
             raise InputError("consistency compares AugMix views: add augmix to augment")
         if self.batch_size % self.shards:
@@ -220,7 +236,11 @@ class Recipe:
     @property
     def name(self) -> str:
         """The run folder's name: readable parts, then a hash of all that changes the numbers."""
-        content = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.compare}
+        content = {
+            f.name: value
+            for f in dataclasses.fields(self)
+            if f.compare and ((value := getattr(self, f.name)) != f.default or f.name not in LATER_FIELDS)
+        }
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
         return f"{self.dataset}-{self.ensemble}-{self.augment}-seed{self.seed}-{digest}"
 

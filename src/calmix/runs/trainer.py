@@ -132,6 +132,8 @@ class Trainer:
         # Other processes' observations of an epoch are known only at its end.
         may_save = self.fabric.world_size == 1 or self.recipe.mixing != "forgetting"
         position, clock = self.position, time.monotonic()
+        if self.recipe.mixing_epochs is not None:
+            self.mixer.enabled = position.epoch < self.recipe.mixing_epochs
         self.network.train()
         for step, shards in self._batches():
             position.loss += self._step(step, shards)
@@ -298,7 +300,8 @@ class Trainer:
             self.model.samples = samples
 
     def _record(self, logits: Tensor | None) -> Epoch:
-        position, labels, active = self.position, self.splits.validation.labels, self.mixer.active
+        position, labels = self.position, self.splits.validation.labels
+        active = self.mixer.active & self.mixer.enabled
         validation: dict[str, Any] = {}
         if logits is not None:
             pooled = pool(logits)

@@ -4,7 +4,8 @@ A folder of evidence has the layout of a folder of runs without checkpoints, wei
 run `recipe.json`, `summary.json` with numbers to six digits, and `evidence.npz`: per test image the label,
 and the predicted class and its probability (half precision) of the pool and of each member (of MC-dropout:
 the mean over samples); per corrupted image its influence on cA and cECE; the share of epochs in which each
-class was mixed.
+class was mixed. Of a deep ensemble also the scores of its subsets by size, those of the joint calibrator, and
+the sums by bin of pool and members under corruption at severities 3 and 5.
 """
 
 import math
@@ -20,12 +21,13 @@ from calmix import files
 from calmix.errors import InputError
 from calmix.records import to_plain, write_json
 from calmix.runs.folder import create
-from calmix.study.influence import TopLabels
+from calmix.study.influence import DRAWN_SEVERITIES, TopLabels
 
 if TYPE_CHECKING:
     from calmix.study.results import Result
 
 FILE = "evidence.npz"
+EDITION = 2  # 1, without the number, had nothing of subsets, joint calibrators and severities
 DIGITS = 6
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -42,12 +44,33 @@ def keep_evidence(result: "Result", folder: Path, extra: Arrays | None = None) -
         arrays["mixed"] = result.mixed.astype(np.float32)
     arrays["seconds"] = np.array(math.nan if result.seconds is None else result.seconds, dtype=np.float32)
     arrays["last_losses"] = np.array(result.last_losses, dtype=np.float32)
+    if recipe.ensemble == "deep":
+        arrays |= _of_deep_ensemble(result)
+    arrays["edition"] = np.array(EDITION, dtype=np.uint8)
     arrays |= extra or {}
     target = create(recipe, folder, streams=False).folder
     with files.replacing(target / FILE) as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
     write_json(target / "summary.json", _rounded(to_plain(result.summary)), indent=None)
     return target
+
+
+def _of_deep_ensemble(result: "Result") -> Arrays:
+    numbers = {"subsets": result.subsets, "joint": result.joint}
+    arrays: Arrays = {k: v.astype(np.float32) for k, v in numbers.items() if v is not None}
+    for severity in DRAWN_SEVERITIES:
+        if (binned := result.binned(severity)) is not None:
+            arrays[f"severity_{severity}"] = binned.sums.astype(np.float32)
+    return arrays
+
+
+def is_current(folder: Path) -> bool:
+    """Whether a run's evidence holds all that this edition keeps."""
+    try:
+        arrays = read_evidence(folder)
+    except InputError:
+        return False
+    return arrays is not None and int(arrays.get("edition", np.array(1))) >= EDITION
 
 
 def pack(top: TopLabels, *, mean_of_members: bool) -> Arrays:

@@ -25,7 +25,9 @@ SECONDS_BETWEEN_REPORTS = 0.1
 
 
 class Executor(Protocol):
-    """Runs tasks: in this process, in several, or on a cluster."""
+    """Runs tasks: in this process, in several, or on a cluster; `reporter` receives their events."""
+
+    reporter: Reporter
 
     def __enter__(self) -> "Executor": ...
 

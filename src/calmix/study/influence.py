@@ -19,6 +19,7 @@ from calmix.predictions import Predictions, pool
 
 Array = npt.NDArray[np.float64]
 NUM_BINS = 15
+DRAWN_SEVERITIES = (3, 5)  # of the paper's figure of deep ensembles under corruption
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,7 @@ class TopLabels:
 
     @classmethod
     def of(cls, predictions: Predictions) -> "TopLabels":
+        assert predictions.labels is not None, "predictions of a run have labels"
         logits = predictions.logits.double()
         top = torch.stack([pool(logits), *(member.softmax(-1) for member in logits)]).max(-1)
         labels, prediction = predictions.labels.numpy(), top.indices.numpy()
@@ -48,7 +50,7 @@ class TopLabels:
     def bin_sums(self, row: int) -> Array:
         """Number, hits and confidence of the examples in each bin of confidence, (3, bins): of the pool (row
         0) or of a member."""
-        bins = _bins(self.confidence[row])
+        bins = bin_index(self.confidence[row])
         weights = (np.ones_like(self.hit[row]), self.hit[row], self.confidence[row])
         return np.stack([np.bincount(bins, w, minlength=NUM_BINS) for w in weights])
 
@@ -69,9 +71,34 @@ class TopLabels:
         }
 
 
+@dataclass(frozen=True, eq=False)
+class BinnedLabels:
+    """What a reliability diagram draws where nothing else is kept: number, hits and confidence of the
+    examples in each bin, `sums` (1 + M, 3, bins), first of the pool, then of each member."""
+
+    sums: Array
+
+    @property
+    def hit(self) -> Array:
+        """A row for the pool and each member, of no single example."""
+        return np.empty((len(self.sums), 0))
+
+    def bin_sums(self, row: int) -> Array:
+        return np.asarray(self.sums[row])
+
+    @classmethod
+    def of_types(cls, load: Callable[[str], Predictions], severity: int) -> "BinnedLabels":
+        """Of the benchmark's types of corruption at one severity, their examples together."""
+        sums = []
+        for name in CORRUPTIONS:
+            top = TopLabels.of(load(f"{name}-{severity}"))
+            sums.append(np.stack([top.bin_sums(row) for row in range(len(top.hit))]))
+        return cls(np.sum(sums, axis=0))
+
+
 def ece_influence(confidence: Array, hit: Array) -> Array:
     """sign(gap of the image's bin) * (hit - confidence), less its mean, the ECE itself."""
-    gaps, bins = hit - confidence, _bins(confidence)
+    gaps, bins = hit - confidence, bin_index(confidence)
     signs = np.sign(np.bincount(bins, gaps, minlength=NUM_BINS))
     return _centred(signs[bins] * gaps)
 
@@ -94,6 +121,7 @@ def corrupted_influences(load: Callable[[str], Predictions]) -> dict[str, Array]
     for name in CORRUPTIONS:
         for severity in SEVERITIES:
             predictions = load(f"{name}-{severity}")
+            assert predictions.labels is not None
             top = pool(predictions.logits.double()).max(-1)
             hit = (top.indices == predictions.labels).double().numpy()
             accuracy.append(_centred(hit))
@@ -101,7 +129,8 @@ def corrupted_influences(load: Callable[[str], Predictions]) -> dict[str, Array]
     return {"ca": np.mean(accuracy, axis=0), "cece": np.mean(ece, axis=0)}
 
 
-def _bins(confidence: Array) -> npt.NDArray[np.int64]:
+def bin_index(confidence: Array) -> npt.NDArray[np.int64]:
+    """The bin of each confidence, as ECE has them: 15 of equal width."""
     return np.asarray(equal_width(NUM_BINS)(torch.from_numpy(confidence)[:, None], False)[:, 0].numpy())
 
 

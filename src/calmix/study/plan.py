@@ -6,16 +6,20 @@ from typing import Literal, TypeAlias
 
 from calmix.corruptions import SEVERITIES
 from calmix.errors import InputError
-from calmix.progress import Finished, Message, Progress, Reporter
+from calmix.progress import Finished, Message, Reporter
 from calmix.runs import checkpoint
 from calmix.runs.folder import Run, read_epochs
 from calmix.runs.recipe import Recipe
 from calmix.study.evidence import FILE
 from calmix.study.executors import Executor
+from calmix.study.overall import NAME, OverallProgress
 from calmix.study.tasks import Task, divide
 
 Plan: TypeAlias = Mapping[Recipe, tuple[str, ...]]  # each run with the corruptions it is evaluated under
 State: TypeAlias = Literal["finished", "started", "missing"]
+
+
+EVALUATION = 0.05  # of a deep ensemble's time, roughly
 
 
 def run_state(recipe: Recipe, corruptions: Sequence[str], out: Path) -> tuple[State, float]:
@@ -61,13 +65,15 @@ def run_plan(
     jobs: int = 1,
     elsewhere: Sequence[Path] = (),
     on_finished: Callable[[Run], None] = lambda run: None,
+    hours: Mapping[Recipe, float] | None = None,
+    workers: int = 1,
 ) -> dict[str, str]:
     """Train and evaluate what is missing; returns the errors of the tasks that failed, by their names.
 
     What is finished in a folder of `elsewhere` is not repeated; `on_finished` sees every run that is
     evaluated now. The longest tasks start first. When the last member of a deep ensemble is trained, the
     ensemble is written and evaluated. A single run whose members wait for each other is divided over `jobs`
-    processes.
+    processes. `hours` forecasts what is left of each run on one of `workers`, for the time left of all.
     """
     tasks: list[Task] = []
     for recipe, corruptions in plan.items():
@@ -81,11 +87,15 @@ def run_plan(
     for task in tasks:
         members_left[task.recipe] += task.members is not None
     total = len(tasks) + sum(count > 0 for count in members_left.values())
+    if tasks:
+        overall = OverallProgress(reporter, _weights(tasks, hours), workers, hours is not None)
+        executor.reporter = reporter = overall
+        overall.report()
     errors: dict[str, str] = {}
     with executor:
         for task in sorted(tasks, key=cost, reverse=True):
             executor.submit(task)
-        for count, result in enumerate(executor.results(), start=1):
+        for result in executor.results():
             task = result.task
             if result.error:
                 errors[task.name] = result.error
@@ -97,10 +107,24 @@ def run_plan(
                 if members_left[task.recipe] == 0:
                     executor.submit(Task(task.recipe, None, task.corruptions))
             reporter(Finished(task.name))
-            reporter(Progress("all runs", count, total, f"{count} of {total} tasks"))
     if tasks:
-        reporter(Finished("all runs", f"{total} tasks"))
+        reporter(Finished(NAME, f"{total} tasks"))
     return errors
+
+
+def _weights(tasks: Sequence[Task], hours: Mapping[Recipe, float] | None) -> dict[str, float]:
+    """Hours of each task, or numbers in proportion; those of a deep ensemble's members and of its evaluation
+    add up to its own."""
+    weights: dict[str, float] = {}
+    for recipe in dict.fromkeys(task.recipe for task in tasks):
+        own = [task for task in tasks if task.recipe == recipe]
+        whole = hours.get(recipe, 0.0) if hours is not None else sum(map(cost, own))
+        last = Task(recipe, None, own[0].corruptions)
+        if own != [last]:
+            weights |= {task.name: (1 - EVALUATION) * whole / len(own) for task in own}
+            whole *= EVALUATION
+        weights[last.name] = whole
+    return weights
 
 
 def cost(task: Task) -> float:

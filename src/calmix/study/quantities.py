@@ -1,11 +1,14 @@
 """Quantities of a run that tables and figures show. Values are fractions; per cent is made for text alone."""
 
 import math
+import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from calmix.corruptions import CORRUPTIONS
 from calmix.runs.summary import Summary
+from calmix.study import joint, subsets
 from calmix.study.results import Result
 
 Reading: TypeAlias = Callable[[Result], float | None]
@@ -115,10 +118,27 @@ def _under_corruption(quantity: Quantity, title: str, what: str, of: Reading) ->
 
 CORRUPTED_ACCURACY = _under_corruption(ACCURACY, "cA", "accuracy", _corrupted("accuracy"))
 CORRUPTED_ERROR = _under_corruption(ERROR, "cError", "error", _error(CORRUPTED_ACCURACY.of))
-CORRUPTED_ECE, CORRUPTED_DCE, CORRUPTED_ACE, CORRUPTED_SCE, CORRUPTED_TACE, CORRUPTED_SKCE = (
+CORRUPTED_ECE, CORRUPTED_DCE, CORRUPTED_ACE, CORRUPTED_SCE, CORRUPTED_TACE, CORRUPTED_SKCE, CORRUPTED_NLL = (
     _under_corruption(quantity, f"c{quantity.title}", quantity.title, _corrupted(quantity.name))
-    for quantity in (ECE, DCE, ACE, SCE, TACE, SKCE)
+    for quantity in (ECE, DCE, ACE, SCE, TACE, SKCE, NLL)
 )
+
+
+def at_severity(severity: int) -> tuple[Quantity, ...]:
+    """ECE, ACE, SCE and TACE at one severity, means over the benchmark's types of corruption."""
+
+    def reading(metric: str) -> Reading:
+        def mean(summary: Summary) -> float | None:
+            scores = [summary.corrupted.get(name, {}).get(severity) for name in CORRUPTIONS]
+            known = [getattr(each.pool, metric) for each in scores if each]
+            return statistics.fmean(known) if len(known) == len(scores) else None
+
+        return _summary(mean)
+
+    return tuple(
+        replace(quantity, name=f"{quantity.name}_severity_{severity}", of=reading(quantity.name))
+        for quantity in (ECE, ACE, SCE, TACE)
+    )
 
 
 def _at_temperature(quantity: Quantity, of: Reading) -> Quantity:
@@ -131,7 +151,37 @@ def _at_temperature(quantity: Quantity, of: Reading) -> Quantity:
 _T = "temperature of the pool, fitted on validation data"
 TEMPERATURE = Quantity("temperature", "T", _T, _summary(lambda s: s.temperature), "number", better=None)
 SCALED_ECE, SCALED_DCE, SCALED_NLL = (_at_temperature(x, _clean(x.name, "scaled")) for x in (ECE, DCE, NLL))
-SCALED_CORRUPTED_ECE = _at_temperature(CORRUPTED_ECE, _corrupted("ece", "scaled"))
+SCALED_CORRUPTED_ECE, SCALED_CORRUPTED_NLL = (
+    _at_temperature(x, _corrupted(x.name.removeprefix("c"), "scaled")) for x in (CORRUPTED_ECE, CORRUPTED_NLL)
+)
+
+
+def _with_joint(quantity: Quantity) -> Quantity:
+    place = joint.METRICS.index(quantity.name)
+
+    def read(result: Result) -> float | None:
+        return None if result.joint is None or math.isnan(value := result.joint[place]) else float(value)
+
+    text = f"{quantity.title} with the joint calibrator"
+    return replace(quantity, name=f"joint_{quantity.name}", description=text, of=read)
+
+
+JOINT_ACCURACY, JOINT_ECE, JOINT_NLL, JOINT_CORRUPTED_ACCURACY, JOINT_CORRUPTED_ECE, JOINT_CORRUPTED_NLL = (
+    _with_joint(x) for x in (ACCURACY, ECE, NLL, CORRUPTED_ACCURACY, CORRUPTED_ECE, CORRUPTED_NLL)
+)
+
+
+def of_size(quantity: Quantity, members: int) -> Quantity:
+    """A quantity of the pool of `members` members of a deep ensemble, mean over its subsets of that size."""
+    row = subsets.METRICS.index(quantity.name)
+
+    def read(result: Result) -> float | None:
+        scores = result.subsets
+        return None if scores is None or scores.shape[1] < members else float(scores[row, members - 1])
+
+    name, title = f"{quantity.name}_of_{members}", f"{quantity.title} of {members}"
+    text = f"{quantity.description}; mean over subsets of {members} members"
+    return replace(quantity, name=name, title=title, description=text, of=read)
 
 
 def _change(name: str, text: str, first: Quantity, second: Quantity, title: str = "") -> Quantity:
@@ -147,6 +197,11 @@ CORRUPTED_SCALING_CHANGE = _change(
 )
 _SECONDS = "training time, members one after the other"
 SECONDS = Quantity("seconds", "training s", _SECONDS, lambda result: result.seconds, "number", digits=0)
+
+QUANTITIES = {
+    quantity.name: quantity for quantity in list(globals().values()) if isinstance(quantity, Quantity)
+}
+"""Every quantity by its name for programs."""
 
 COLUMNS = (
     *(ACCURACY, ECE, CORRUPTED_ACCURACY, CORRUPTED_ECE, DCE, NLL, GAP),

@@ -10,13 +10,16 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from calmix.corruptions import CORRUPTIONS
 from calmix.errors import InputError
 from calmix.predictions import Predictions
 from calmix.runs.folder import Epoch, Run
 from calmix.runs.recipe import ENSEMBLES, Recipe
 from calmix.runs.summary import Summary
 from calmix.study.evidence import FILE, Arrays, read_evidence, unpack
-from calmix.study.influence import TopLabels, corrupted_influences
+from calmix.study.influence import BinnedLabels, TopLabels, corrupted_influences
+from calmix.study.joint import joint_scores
+from calmix.study.subsets import subset_scores
 
 # Augmentations in the order of tables and figures; others follow by name.
 AUGMENT_ORDER = (
@@ -77,6 +80,36 @@ class Result:
         if self.evidence is not None and "ca" in self.evidence:
             return {name: self.evidence[name].astype(np.float64) for name in ("ca", "cece")}
         return corrupted_influences(self.run.predictions)
+
+    @cached_property
+    def subsets(self) -> npt.NDArray[np.float64] | None:
+        """Of a deep ensemble: accuracy, ECE, gap and NLL, means over subsets of each size, (4, members)."""
+        if self.recipe.ensemble != "deep":
+            return None
+        return subset_scores(self.test) if self.test is not None else self._kept("subsets")
+
+    @cached_property
+    def joint(self) -> npt.NDArray[np.float64] | None:
+        """Scores with the joint calibrator, in the order of `study.joint.METRICS`."""
+        if not all(self.run.predictions_path(what).exists() for what in ("validation", "test")):
+            return self._kept("joint")
+        corrupted = self.summary is not None and self.summary.corrupted_scores() is not None
+        return joint_scores(self.run.predictions, corrupted=corrupted)
+
+    def binned(self, severity: int) -> BinnedLabels | None:
+        """Sums by bin over the benchmark's corruptions at one severity, or None."""
+        sums = self._kept(f"severity_{severity}")
+        if sums is not None:
+            return BinnedLabels(sums)
+        if not all(self.run.predictions_path(f"{name}-{severity}").exists() for name in CORRUPTIONS):
+            return None
+        return BinnedLabels.of_types(self.run.predictions, severity)
+
+    def _kept(self, name: str) -> npt.NDArray[np.float64] | None:
+        """An array of the evidence, or None."""
+        if self.evidence is None or name not in self.evidence:
+            return None
+        return self.evidence[name].astype(np.float64)
 
     @cached_property
     def seconds(self) -> float | None:

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import NullLocator
 
 from calmix.errors import InputError
 from calmix.report import style
@@ -34,43 +35,65 @@ def bars(
     *,
     title: str = "",
 ) -> Figure:
-    """A panel for each quantity. A bar is the mean over seeds with their standard deviation, a dot a run, a
-    diamond the mean of the quantity of the members, where one is given for the panel."""
+    """A panel for each quantity, in rows of their own for each data set. A bar is the mean over seeds with
+    their standard deviation, a dot a run, a diamond the mean of the quantity of the members, where one is
+    given for the panel."""
     drawn = [group for group in groups if any(quantity.values(group.results) for quantity in quantities)]
     _need(drawn, "groups have none of the quantities " + ", ".join(q.name for q in quantities))
     shades = series_colours(groups, drawn)
-    by_ensemble = {e: [g for g in drawn if g.recipe.ensemble == e] for e in ENSEMBLES}
-    by_ensemble = {ensemble: some for ensemble, some in by_ensemble.items() if some}
-    panel_width = 0.8 + max(1.2, BAR * len(drawn) + GAP * len(by_ensemble))
+    datasets = list(dict.fromkeys(group.recipe.dataset for group in drawn))
+    count = max(sum(g.recipe.dataset == name for g in drawn) for name in datasets)
+    ensembles = len({group.recipe.ensemble for group in drawn})
+    panel_width = 0.8 + max(1.2, BAR * count + GAP * ensembles)
     rows = math.ceil(len(quantities) / max(1, WIDE // panel_width))
     columns = math.ceil(len(quantities) / rows)
+    of_members = [*members, *[None] * (len(quantities) - len(members))]
     with styled():
-        drawing, axes = figure(max(3.6, panel_width * columns), 0.1 + 2.3 * rows, rows, columns, title=title)
-        for unused in axes[len(quantities) :]:
-            unused.remove()
-        of_members = [*members, *[None] * (len(quantities) - len(members))]
-        for panel, quantity, of_member in zip(axes, quantities, of_members, strict=False):
-            left, ticks = 0.0, {}
-            for ensemble, some in by_ensemble.items():
-                for place, group in enumerate(some):
-                    x = left + place * BAR
-                    _bar(panel, x, group, quantity, shades[series_label(group)])
-                    values = of_member.values(group.results) if of_member else []
-                    if values and group.recipe.members > 1:
-                        mean = quantity.factor * statistics.fmean(values)
-                        panel.plot([x], [mean], **DIAMOND, clip_on=False, zorder=4)
-                ticks[ENSEMBLES[ensemble].short] = left + BAR * (len(some) - 1) / 2
-                left += BAR * len(some) + GAP
-            panel.set_xticks(list(ticks.values()), list(ticks))
-            panel.set_xlim(-BAR - GAP / 2, left - GAP / 2)
-            panel.set_title(quantity.heading)
-            panel.grid(axis="x", visible=False)
-            panel.axhline(0, color=INK, linewidth=0.8)
+        total = rows * len(datasets)
+        drawing, axes = figure(
+            max(3.6, panel_width * columns), 0.1 + 2.3 * total, total, columns, title=title
+        )
+        for place, dataset in enumerate(datasets):
+            own = axes[place * rows * columns : (place + 1) * rows * columns]
+            some = [group for group in drawn if group.recipe.dataset == dataset]
+            for unused in own[len(quantities) :]:
+                unused.remove()
+            for panel, quantity, of_member in zip(own, quantities, of_members, strict=False):
+                _bars_panel(panel, some, quantity, of_member, shades)
+                where = f"{plain(dataset)}: " if len(datasets) > 1 else ""
+                panel.set_title(where + quantity.heading)
         handles: list[Any] = [Patch(color=shade, label=label) for label, shade in shades.items()]
         if any(members):
             handles.append(Line2D([], [], **DIAMOND, label="mean of the members"))
         add_legend(drawing, handles)
     return drawing
+
+
+def _bars_panel(
+    panel: Axes,
+    groups: Sequence[Group],
+    quantity: Quantity,
+    of_member: Quantity | None,
+    shades: Mapping[str, str],
+) -> None:
+    by_ensemble = {e: [g for g in groups if g.recipe.ensemble == e] for e in ENSEMBLES}
+    left, ticks = 0.0, {}
+    for ensemble, some in by_ensemble.items():
+        if not some:
+            continue
+        for place, group in enumerate(some):
+            x = left + place * BAR
+            _bar(panel, x, group, quantity, shades[series_label(group)])
+            values = of_member.values(group.results) if of_member else []
+            if values and group.recipe.members > 1:
+                mean = quantity.factor * statistics.fmean(values)
+                panel.plot([x], [mean], **DIAMOND, clip_on=False, zorder=4)
+        ticks[ENSEMBLES[ensemble].short] = left + BAR * (len(some) - 1) / 2
+        left += BAR * len(some) + GAP
+    panel.set_xticks(list(ticks.values()), list(ticks))
+    panel.set_xlim(-BAR - GAP / 2, left - GAP / 2)
+    panel.grid(axis="x", visible=False)
+    panel.axhline(0, color=INK, linewidth=0.8)
 
 
 def _bar(axes: Axes, x: float, group: Group, quantity: Quantity, shade: str) -> None:
@@ -91,9 +114,16 @@ def lines(
     *,
     xlabel: str,
     title: str = "",
+    levels: Mapping[str, Sequence[Result]] | None = None,
+    log: bool = False,
+    colours: Mapping[str, str] | None = None,
 ) -> Figure:
     """Each quantity against a number of the recipe: mean over seeds with their standard deviation, a line for
-    each label of `series`, {label: {x: results}}."""
+    each label of `series`, {label: {x: results}}; with `log` on a logarithmic axis.
+
+    `levels` are drawn as dotted lines: results, by label, that the number does not touch. `colours` are by
+    label.
+    """
     _need(quantities, "quantities is empty: name what to draw")
     xs = sorted({x for by_x in series.values() for x in by_x})
     _need(xs, "series holds no results: give {label: {x: results}}")
@@ -108,19 +138,34 @@ def lines(
                     spreads = [quantity.factor * float(np.std(v, ddof=len(v) > 1)) for v in known.values()]
                     look: Any = {"markersize": 5, "capsize": 2, "clip_on": False, "label": label}
                     look |= {
-                        "color": style.SPARE[place % len(style.SPARE)],
+                        "color": _shade(label, place, colours),
                         "marker": MARKERS[place % len(MARKERS)],
                     }
                     handles[label] = panel.errorbar(list(known), means, yerr=spreads, **look)
+            for place, (label, results) in enumerate((levels or {}).items(), start=len(series)):
+                if values := quantity.values(results):
+                    shade = _shade(label, place, colours)
+                    height = quantity.factor * statistics.fmean(values)
+                    panel.axhline(height, color=shade, linestyle=":", linewidth=1.6)
+                    handles[label] = Line2D([], [], color=shade, linestyle=":", linewidth=1.6, label=label)
+            if log and xs[0] > 0:
+                panel.set_xscale("log")
+                panel.xaxis.set_minor_locator(NullLocator())
             panel.set_title(quantity.heading)
             panel.set_xlabel(plain(xlabel))
             if len(xs) <= 8:
                 panel.set_xticks(xs, [f"{x:g}" for x in xs])
-            if panel.get_ylim()[0] > 0:
+            if quantity.better == "zero":
+                panel.axhline(0, color=INK, linewidth=1)
+            elif quantity.better != "higher" and panel.get_ylim()[0] > 0:
                 panel.set_ylim(bottom=0)
         if handles:
             add_legend(drawing, list(handles.values()))
     return drawing
+
+
+def _shade(label: str, place: int, colours: Mapping[str, str] | None) -> str:
+    return (colours or {}).get(label, style.SPARE[place % len(style.SPARE)])
 
 
 def before_and_after(

@@ -1,0 +1,89 @@
+"""How much is noise? The spread over seeds of every quantity."""
+
+import math
+
+from scipy import stats
+
+from calmix.metrics import Interval
+from calmix.paper.sheet import Item, Sheet, Shown, cross
+from calmix.report.figures.rows import RowMark, interval_rows
+from calmix.report.tables import Cell, Table, interval_text
+from calmix.runs.recipe import ENSEMBLES
+from calmix.study import quantities as q
+from calmix.study.estimates import LEVEL, NotRunError, SeedVariance
+from calmix.study.quantities import Quantity
+
+THREE, MIXED = ("batch", "mc", "deep"), ("none", "mixup", "camixup")
+QUANTITIES = (
+    *(q.ACCURACY, q.ECE, q.GAP, q.DCE, q.MEMBER_ECE, q.SCALED_ECE, q.NLL),
+    *(q.CORRUPTED_ACCURACY, q.CORRUPTED_ECE, q.CORRUPTED_DCE, q.CORRUPTED_NLL),
+)
+SEEDS = (3, 5, 10)
+
+
+@Item("The spread over seeds", cross(THREE, MIXED), corruptions=True)
+def noise(sheet: Sheet) -> Shown:
+    """How large must a difference be before it is more than luck of the seed? A dot is the standard deviation
+    over seeds that the three ways to train (none, Mixup, CAMixup) share, with its 95 % interval; the table
+    adds the difference of two methods that so many seeds of each can show."""
+    for one in sheet.each():
+        spreads = {
+            quantity: {e: spread for e in THREE if (spread := _spread(one, quantity, e)).degrees}
+            for quantity in QUANTITIES
+        }
+        spreads = {quantity: some for quantity, some in spreads.items() if some}
+        if not spreads:
+            raise NotRunError("two seeds or more")
+        yield _table(one.regime.dataset, spreads)
+        marks = [
+            RowMark(_heading(quantity), _interval(spread, quantity), ENSEMBLES[ensemble].short)
+            for quantity, some in spreads.items()
+            for ensemble, spread in some.items()
+        ]
+        name = "standard deviation over seeds"
+        drawing = interval_rows({name: marks}, title=one.subject, from_zero=[name])
+        yield one.figure("Standard deviation over seeds with its 95 % interval", drawing)
+
+
+def _spread(sheet: Sheet, quantity: Quantity, ensemble: str) -> SeedVariance:
+    values = [quantity.values(sheet.regime.results.get((ensemble, augment), ())) for augment in MIXED]
+    return SeedVariance.pooled(values)
+
+
+def _heading(quantity: Quantity) -> str:
+    unit = {"percent": "points", "points": "points", "number": "x 100"}[quantity.unit]
+    return f"{quantity.title}, {unit}"
+
+
+def _interval(spread: SeedVariance, quantity: Quantity) -> Interval:
+    """Of the standard deviation, in points; of NLL in hundredths."""
+    low, high = (
+        100 * math.sqrt(spread.degrees * spread.variance / stats.chi2.ppf(p, spread.degrees))
+        for p in ((1 + LEVEL) / 2, (1 - LEVEL) / 2)
+    )
+    return Interval(100 * math.sqrt(spread.variance), low, high)
+
+
+def _table(dataset: str, spreads: dict[Quantity, dict[str, SeedVariance]]) -> Table:
+    present = [e for e in THREE if any(e in some for some in spreads.values())]
+    rows = []
+    for quantity, some in spreads.items():
+        cells = [
+            Cell(interval_text(_interval(some[e], quantity), factor=1), some[e].variance)
+            if e in some
+            else Cell("-")
+            for e in present
+        ]
+        pooled = SeedVariance(max(s.variance for s in some.values()), min(s.degrees for s in some.values()))
+        shown = [Cell(f"{_visible(pooled, seeds):.2f}", _visible(pooled, seeds)) for seeds in SEEDS]
+        rows.append((Cell(_heading(quantity)), *cells, *shown))
+    names = [ENSEMBLES[e].short for e in present]
+    columns = ("quantity", *names, *(f"visible with {seeds} seeds" for seeds in SEEDS))
+    caption = f"{dataset}: standard deviation over seeds; the least difference so many seeds of each can show"
+    return Table(caption, columns, tuple(rows))
+
+
+def _visible(spread: SeedVariance, seeds: int) -> float:
+    """Half the width of the 95 % interval of a difference of two means."""
+    quantile = float(stats.t.ppf((1 + LEVEL) / 2, 2 * (seeds - 1)))
+    return 100 * quantile * math.sqrt(2 * spread.variance / seeds)

@@ -1,0 +1,94 @@
+"""How many validation images does CAMixup need?"""
+
+from calmix.paper.sheet import Item, Sheet, Shown, Variant
+from calmix.report import figures
+from calmix.report.style import colour
+from calmix.report.tables import Cell, Table, mean_cell
+from calmix.runs.augmentation import parse_augmentation
+from calmix.runs.presets import preset
+from calmix.runs.recipe import ENSEMBLES
+from calmix.study import quantities as q
+from calmix.study.estimates import NotRunError
+from calmix.study.results import Result
+
+SIZES = (100, 250, 500, 1000, 2500, 5000)
+FEWER = {"digits": (50, 100, 200, 300), "clusters": (20, 50, 100)}
+SMOKE = (20, 40, 60)
+# Where a preset trains on all that validation leaves: as many for every size.
+TRAIN_SIZES = {
+    "digits": 1000,
+    "cifar10": 45_000,
+    "cifar100": 45_000,
+    "mnist": 55_000,
+    "fashion-mnist": 55_000,
+}
+SHOWN = (q.ECE, q.ACCURACY, q.GAP)
+
+
+def _variants(dataset: str, scale: str) -> list[Variant]:
+    """CAMixup with every size; none and Mixup, which need no validation images, once."""
+    sizes = SMOKE if scale == "smoke" else FEWER.get(dataset, SIZES)
+    fields: tuple[tuple[str, int], ...] = ()
+    if preset(dataset, "batch", scale=scale).train_size is None and dataset in TRAIN_SIZES:
+        fields = (("train_size", TRAIN_SIZES[dataset]),)
+    return [
+        *(
+            Variant(ensemble, "camixup", (("validation_size", size), *fields))
+            for ensemble in ("batch", "deep")
+            for size in sizes
+        ),
+        *(Variant(e, augment, fields) for e in ("batch", "deep") for augment in ("none", "mixup")),
+    ]
+
+
+@Item("How many validation images CAMixup needs", variants=_variants)
+def validation_size(sheet: Sheet) -> Shown:
+    """Does CAMixup still choose the right classes when few validation images tell it each class's gap? The
+    training images are the same for every size; where the curve has levelled out, more validation images buy
+    nothing, and dotted lines are none and Mixup, which use none of them."""
+    sized, others = _split(sheet)
+    if not any(sized.values()):
+        raise NotRunError("CAMixup with a number of validation images")
+    yield _table(sized, others)
+    for ensemble, by_size in sized.items():
+        if not by_size:
+            continue
+        title = f"{ENSEMBLES[ensemble].long}: {sheet.subject}"
+        drawing = figures.lines(
+            {"CAMixup": {float(size): some for size, some in by_size.items()}},
+            SHOWN,
+            xlabel="validation images",
+            title=title,
+            levels=others[ensemble],
+            log=True,
+            colours={parse_augmentation(a).title: colour(a) for a in ("none", "mixup", "camixup")},
+        )
+        caption = f"CAMixup on {ENSEMBLES[ensemble].long} against the number of validation images"
+        yield sheet.figure(caption, drawing, ensemble)
+
+
+Sized = dict[str, dict[int, list[Result]]]
+
+
+def _split(sheet: Sheet) -> tuple[Sized, dict[str, dict[str, list[Result]]]]:
+    """CAMixup's results by size, and those of none and Mixup, for each ensemble."""
+    sized: Sized = {"batch": {}, "deep": {}}
+    others: dict[str, dict[str, list[Result]]] = {"batch": {}, "deep": {}}
+    for variant, results in sheet.variants.items():
+        evaluated = [r for r in results if r.summary]
+        if evaluated and variant.augment == "camixup":
+            sized[variant.ensemble][evaluated[0].recipe.validation_size] = evaluated
+        elif evaluated:
+            others[variant.ensemble][evaluated[0].recipe.augmentation.title] = evaluated
+    return sized, others
+
+
+def _table(sized: Sized, others: dict[str, dict[str, list[Result]]]) -> Table:
+    rows = []
+    for ensemble, by_size in sized.items():
+        named = {f"CAMixup, {size:,} validation images": some for size, some in by_size.items()}
+        for name, some in {**others[ensemble], **named}.items():
+            cells = [mean_cell(quantity, quantity.values(some)) for quantity in SHOWN]
+            rows.append((Cell(f"{ENSEMBLES[ensemble].short}, {name}"), *cells))
+    columns = ("method", *(quantity.heading for quantity in SHOWN))
+    return Table("Mean ± standard deviation over seeds", columns, tuple(rows))

@@ -1,0 +1,216 @@
+"""Items: a table or figure with the runs it needs, and the sheet of parts that it is put together from."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any, TypeAlias
+
+from matplotlib.figure import Figure
+
+from calmix.paper.numbers import published
+from calmix.paper.regime import Method, Regime
+from calmix.report import figures
+from calmix.report.figures import CaptionedFigure
+from calmix.report.reliability import Curve, reliability_figure
+from calmix.report.style import colour
+from calmix.report.tables import Table, comparison, side_by_side
+from calmix.runs.augmentation import parse_augmentation
+from calmix.runs.presets import preset
+from calmix.runs.recipe import Recipe
+from calmix.study import quantities as q
+from calmix.study.estimates import NotRunError
+from calmix.study.quantities import Quantity
+from calmix.study.results import Group, Result
+
+Shown: TypeAlias = Iterator[Table | CaptionedFigure]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A method with recipe fields of its own, perhaps on a data set of its own.
+
+    `unmixed` is the share of the epochs, the last ones, in which nothing is mixed.
+    """
+
+    ensemble: str
+    augment: str
+    fields: tuple[tuple[str, Any], ...] = ()
+    dataset: str | None = None
+    unmixed: float = 0.0
+
+    def recipe(
+        self,
+        dataset: str,
+        scale: str,
+        seed: int,
+        changes: Mapping[str, Any] | None = None,
+        *,
+        paper_code: bool = False,
+    ) -> Recipe:
+        """Its recipe on a data set, with a plan's `changes`; its own fields come last."""
+        method = (self.dataset or dataset, self.ensemble, self.augment)
+        recipe = preset(*method, scale=scale, seed=seed, paper_code=paper_code)
+        recipe = recipe.replace(**{**(changes or {}), **dict(self.fields)})
+        if self.unmixed:
+            recipe = recipe.replace(mixing_epochs=max(1, round((1 - self.unmixed) * recipe.epochs)))
+        return recipe
+
+
+@dataclass(frozen=True)
+class RenderedItem:
+    """What is shown of an item."""
+
+    tables: tuple[Table, ...] = ()
+    figures: tuple[CaptionedFigure, ...] = ()
+
+
+Variants: TypeAlias = Callable[[str, str], Sequence[Variant]]  # of a data set and a scale
+
+
+@dataclass(frozen=True)
+class Item:
+    """A table or figure; it decorates the function that draws it, whose name is its name and whose docstring
+    says what it shows.
+
+    `dataset` is where it has one of its own. An item that `calibrates` fits something on validation images,
+    on which no run of it may be trained. An item with `variants` needs runs that differ in more than the
+    method, and draws them on its own.
+    """
+
+    title: str
+    methods: tuple[Method, ...] = ()
+    corruptions: bool = False
+    dataset: str | None = None
+    calibrates: bool = False
+    variants: Variants | None = None
+    draw: Callable[["Sheet"], Shown] = lambda sheet: iter(())
+
+    def __call__(self, draw: Callable[["Sheet"], Shown]) -> "Item":
+        return replace(self, draw=draw)
+
+    @property
+    def name(self) -> str:
+        return self.draw.__name__.replace("_", "-")
+
+    @property
+    def shows(self) -> str:
+        return " ".join((self.draw.__doc__ or "").split())
+
+    def variants_of(self, dataset: str, scale: str) -> Sequence[Variant]:
+        """What is trained for it on a data set at a scale, for each seed."""
+        if self.variants is not None:
+            return self.variants(dataset, scale)
+        return [Variant(*method, dataset=self.dataset) for method in self.methods]
+
+    def datasets_of(self, dataset: str, scale: str) -> list[str]:
+        """The data sets it needs where `dataset` is asked for."""
+        return list(dict.fromkeys(v.dataset or dataset for v in self.variants_of(dataset, scale)))
+
+    def render(self, *regimes: Regime, results: "VariantResults | None" = None) -> RenderedItem:
+        """Its tables and figures, from the main regimes of the data sets, or from the results of variants."""
+        shown = list(self.draw(Sheet(self, regimes, results or {})))
+        tables = tuple(each for each in shown if isinstance(each, Table))
+        return RenderedItem(tables, tuple(each for each in shown if isinstance(each, CaptionedFigure)))
+
+
+VariantResults: TypeAlias = Mapping[Variant, tuple[Result, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """The parts of which items are put together: for the runs of one regime or of several side by side, or
+    for the results of an item's variants."""
+
+    item: Item
+    regimes: tuple[Regime, ...]
+    variants: VariantResults = field(default_factory=dict)
+
+    @property
+    def regime(self) -> Regime:
+        return self.regimes[0]
+
+    def each(self) -> Iterator["Sheet"]:
+        """A sheet for each data set that has runs, for figures that hold one."""
+        for regime in self.regimes:
+            if regime.results:
+                yield replace(self, regimes=(regime,))
+
+    @property
+    def results(self) -> list[Result]:
+        by_method = [results for regime in self.regimes for results in regime.results.values()]
+        return [result for some in (*by_method, *self.variants.values()) for result in some]
+
+    @property
+    def subject(self) -> str:
+        """Data sets, scale and seeds, for the titles of figures."""
+        results = self.results
+        datasets = dict.fromkeys(result.recipe.dataset for result in results)
+        scales = ", ".join(dict.fromkeys(result.recipe.scale for result in results))
+        count = len({result.recipe.seed for result in results})
+        return f"{' and '.join(datasets)}, {scales} scale, {count} seed{'s' * (count != 1)}"
+
+    def groups(self, methods: Sequence[Method] = ()) -> list[Group]:
+        """The methods that were run, data set by data set."""
+        return [group for regime in self.regimes for group in regime.groups(methods or self.item.methods)]
+
+    def table(self, caption: str, *quantities: Quantity, methods: Sequence[Method] = ()) -> Table:
+        """A row for each method; of several data sets the columns of one after those of the other."""
+        groups = {r.dataset: r.groups(methods or self.item.methods) for r in self.regimes}
+        tables = {
+            dataset: comparison(caption, some, quantities, published=published)
+            for dataset, some in groups.items()
+            if some
+        }
+        return next(iter(tables.values())) if len(tables) == 1 else side_by_side(caption, tables)
+
+    def figure(self, caption: str, figure: Figure, name: str = "") -> CaptionedFigure:
+        datasets = "-".join(dict.fromkeys(result.recipe.dataset for result in self.results))
+        name = "-".join(filter(None, (datasets, self.item.name, name)))
+        return CaptionedFigure(name, f"{self.item.title}: {self.subject}", caption, caption, figure)
+
+    def bars(
+        self, caption: str, *quantities: Quantity, members: Sequence[Quantity] = (), name: str = ""
+    ) -> CaptionedFigure:
+        drawing = figures.bars(self.groups(), quantities, members, title=self.subject)
+        return self.figure(caption, drawing, name)
+
+    def reliability(self, caption: str, panels: Mapping[str, Sequence[Method]]) -> CaptionedFigure:
+        drawn = {}
+        for regime, (name, methods) in product(self.regimes, panels.items()):
+            tops = {m: [r.top_labels for r in regime.results.get(m, ())] for m in methods}
+            seeds = {m: [top for top in each if top is not None] for m, each in tops.items()}
+            curves = [Curve(parse_augmentation(m[1]).title, s, colour(m[1])) for m, s in seeds.items() if s]
+            if curves:
+                drawn[f"{regime.dataset}: {name}" if len(self.regimes) > 1 else name] = curves
+        if not drawn:
+            raise NotRunError("test predictions")
+        return self.figure(caption, reliability_figure(drawn, title=self.subject), "reliability")
+
+    def severities(self) -> Iterator[CaptionedFigure]:
+        for sheet in self.each():
+            drawing = figures.severity_boxes(sheet.groups(), title=sheet.subject)
+            yield sheet.figure("By severity: boxes over the types of corruption", drawing, "severity")
+
+    def before_and_after(self) -> Iterator[CaptionedFigure]:
+        pairs = ((q.ECE, q.SCALED_ECE), (q.CORRUPTED_ECE, q.SCALED_CORRUPTED_ECE))
+        for sheet in self.each():
+            drawing = figures.before_and_after(sheet.groups(), pairs, title=sheet.subject)
+            yield sheet.figure("ECE before and after", drawing)
+
+
+def cross(ensembles: Sequence[str], augments: Sequence[str]) -> tuple[Method, ...]:
+    return tuple(product(ensembles, augments))
+
+
+def render_item(
+    item: Item, regimes: Sequence[Regime], results: VariantResults | None = None
+) -> RenderedItem | str:
+    """The item, or why it cannot be shown."""
+    if item.variants is None:
+        regimes = [r for r in regimes if any(method in r.results for method in item.methods)]
+    if not regimes and not any((results or {}).values()):
+        return "not run"
+    try:
+        return item.render(*regimes, results=results)
+    except NotRunError as missing:
+        return f"not run: it needs {missing}"

@@ -1,0 +1,139 @@
+"""Effects against a number of the runs: points with intervals, a fitted line, and where it crosses zero."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, NullFormatter
+from matplotlib.transforms import offset_copy
+
+from calmix.errors import InputError
+from calmix.report.style import INK, NOTE, SPARE, add_legend, figure, plain, styled
+from calmix.study.crossing import Crossing
+
+MARKERS = "os^Dvp*X"
+OFFSET = 6.0  # points between the intervals of two series
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A point: x (a fraction), the effect in points with the ends of its interval, and its kind of mark."""
+
+    x: float
+    value: float
+    low: float
+    high: float
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class EffectPanel:
+    """Effects by series, the fitted lines over log x, and numbers that others published for a crossing."""
+
+    title: str
+    series: Mapping[str, Sequence[Effect]]
+    crossings: Mapping[str, Crossing]
+    published: Mapping[str, float]
+
+
+def effects(panels: Sequence[EffectPanel], *, xlabel: str, title: str = "") -> Figure:
+    """A panel for each measure: a point for each regime, its x on a logarithmic axis in per cent. A line is
+    the fit; the bar at 0 the interval of its crossing, the hollow triangle a published one."""
+    if not panels or not any(points for panel in panels for points in panel.series.values()):
+        raise InputError("panels hold no effects to draw")
+    names = list(dict.fromkeys(name for panel in panels for name in panel.series))
+    points = [point for panel in panels for some in panel.series.values() for point in some]
+    marks = list(dict.fromkeys(point.mark for point in points))
+    shapes = {mark: MARKERS[k % len(MARKERS)] for k, mark in enumerate(marks)}
+    shades = {name: SPARE[k % len(SPARE)] for k, name in enumerate(names)}
+    reach = [p.x for p in points] + [x for panel in panels for x in panel.published.values()]
+    ends = min(reach) / 1.25, max(reach) * 1.25
+    with styled():
+        drawing, axes = figure(1.0 + 3.4 * len(panels), 3.2, columns=len(panels), title=title)
+        for place, (axis, panel) in enumerate(zip(axes, panels, strict=True)):
+            axis.set_xscale("log")
+            axis.axhline(0, color=INK, linewidth=1)
+            for row, (name, some) in enumerate(panel.series.items()):
+                _draw(axis, some, shades[name], shapes)
+                _draw_line(axis, panel, name, shades[name])
+                _draw_crossing(axis, panel, name, shades[name], ends, row - (len(panel.series) - 1) / 2)
+            axis.set_xlim(100 * ends[0], 100 * ends[1])
+            ticks = [t for t in (0.5, 1, 2, 5, 10, 20, 50, 100) if ends[0] <= t / 100 <= ends[1]]
+            axis.xaxis.set_major_locator(FixedLocator(ticks))
+            axis.set_xticklabels([f"{t:g}" for t in ticks])
+            axis.xaxis.set_minor_formatter(NullFormatter())
+            axis.set_title(panel.title)
+            axis.set_xlabel(plain(xlabel))
+            if place == 0:
+                axis.set_ylabel("Mixup less none, points")
+        add_legend(drawing, _handles(panels, shades, shapes))
+    return drawing
+
+
+def _draw(axes: Axes, points: Sequence[Effect], shade: str, shapes: Mapping[str, str]) -> None:
+    for point in points:
+        ends = [100 * (point.value - point.low), 100 * (point.high - point.value)]
+        spread = [[end] for end in ends] if all(map(math.isfinite, ends)) else None
+        look: Any = {"color": shade, "markersize": 5.5, "capsize": 2, "elinewidth": 1, "zorder": 3}
+        axes.errorbar([100 * point.x], [100 * point.value], yerr=spread, fmt=shapes[point.mark], **look)
+
+
+def _draw_line(axes: Axes, panel: EffectPanel, name: str, shade: str) -> None:
+    crossing, points = panel.crossings.get(name), panel.series[name]
+    if crossing is not None and points:
+        xs = np.geomspace(min(p.x for p in points), max(p.x for p in points), 50)
+        heights = [100 * crossing.line(math.log(x)) for x in xs]
+        axes.plot(100 * xs, heights, color=shade, linewidth=1.3, alpha=0.8)
+
+
+def _draw_crossing(
+    axes: Axes, panel: EffectPanel, name: str, shade: str, ends: tuple[float, float], row: float
+) -> None:
+    """At 0, a few points above or below it, so that intervals of several series do not cover each other."""
+    drawing: Any = axes.get_figure()
+    place: Any = offset_copy(axes.transData, drawing, y=-OFFSET * row, units="points")
+    if name in panel.published:
+        look: Any = {"markersize": 7, "mfc": "white", "mew": 1.4, "zorder": 5, "transform": place}
+        axes.plot([100 * panel.published[name]], [0], "v", color=shade, **look)
+    crossing = panel.crossings.get(name)
+    if crossing is None or not math.isfinite(crossing.value) or not is_bounded(crossing):
+        return
+    if not ends[0] <= _exp(crossing.value) <= ends[1]:
+        return
+    low, high = (min(max(_exp(end), ends[0]), ends[1]) for end in (crossing.low, crossing.high))
+    bar: Any = {"linewidth": 4, "alpha": 0.4, "solid_capstyle": "butt", "transform": place}
+    axes.plot([100 * low, 100 * high], [0, 0], color=shade, **bar)
+    middle: Any = {"markersize": 9, "mew": 2.2, "zorder": 4, "transform": place}
+    axes.plot([100 * _exp(crossing.value)], [0], "|", color=shade, **middle)
+
+
+def is_bounded(crossing: Crossing) -> bool:
+    """Whether one end of its interval at least is known: else the line may not cross 0 at all."""
+    return math.isfinite(crossing.low) or math.isfinite(crossing.high)
+
+
+def _exp(value: float) -> float:
+    return math.exp(min(value, 50.0))
+
+
+def _handles(
+    panels: Sequence[EffectPanel], shades: Mapping[str, str], shapes: Mapping[str, str]
+) -> list[Any]:
+    handles: list[Any] = [Line2D([], [], color=s, linewidth=2, label=name) for name, s in shades.items()]
+    handles += [
+        Line2D([], [], color=NOTE, marker=shape, linestyle="none", markersize=5.5, label=plain(mark))
+        for mark, shape in shapes.items()
+        if mark
+    ]
+    if any(panel.crossings for panel in panels):
+        look: Any = {"color": NOTE, "linewidth": 5, "alpha": 0.35}
+        handles.append(Line2D([], [], label="interval of the crossing", **look))
+    if any(panel.published for panel in panels):
+        hollow: Any = {"marker": "v", "linestyle": "none", "mfc": "white", "mew": 1.4, "markersize": 7}
+        handles.append(Line2D([], [], color=NOTE, label="crossing in public tables", **hollow))
+    return handles
