@@ -14,7 +14,7 @@ LAYERS = {
     "parts: pure functions and modules": (
         *("version", "errors", "seeds", "files", "memory", "threads", "workers", "progress", "records"),
         *("prediction_files", "predictions", "metrics", "calibrate", "ensembles", "models", "augment"),
-        *("corruptions", "data"),
+        *("corruptions", "data", "predictor"),
     ),
     "one run": ("runs",),
     "many runs": ("study",),

@@ -21,6 +21,7 @@ from calmix.calibrate import fit_calibrator, fit_conformal, fit_temperature, loa
 from calmix.ensembles import BatchEnsemble, DeepEnsemble, MCDropout, parameter_groups
 from calmix.errors import InputError
 from calmix.predictions import Predictions, load_predictions, pool, save_predictions
+from calmix.predictor import Predictor
 from calmix.version import __version__
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ __all__ = [
     "Mixup",
     "MixupMP",
     "Predictions",
+    "Predictor",
     "RegMixup",
     "__version__",
     "audit",

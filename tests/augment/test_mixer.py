@@ -84,8 +84,54 @@ def test_a_policy_may_choose_by_member_though_all_members_share_a_draw():
     batch = mixer(x, y, generator=seeded())
     everywhere = Mixup(4, partner="reversed")(x, y, generator=seeded())
     assert torch.equal(batch.inputs, torch.where(mask.unsqueeze(2), everywhere.inputs, x))
-    with pytest.raises(InputError, match=r"mask is torch\.int64"):
+    with pytest.raises(InputError, match=r"the policy .*<lambda> returned torch\.int64 of shape \(4,\)"):
         Mixup(4, where=lambda y, group, index: y)(x, y)
+
+
+class Stubborn:
+    """A policy that does what it is told, right or wrong."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __call__(self, y, group, index):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (KeyError("age"), r"the policy Stubborn raised KeyError: 'age' \(called with y \(4,\), group None"),
+        (torch.ones(3, dtype=torch.bool), r"the policy Stubborn returned torch\.bool of shape \(3,\)"),
+        (torch.ones(2, 4, dtype=torch.bool), r"Stubborn returned .*\(2, 4\); .*\(4,\) or \(3, 4\)"),
+        ([True] * 4, "the policy Stubborn returned a list; give a bool tensor"),
+        (None, "the policy Stubborn returned a NoneType"),
+    ],
+)
+def test_a_policy_that_fails_is_named(answer, message):
+    mixer = Mixup(4, members=3, where=Stubborn(answer))
+    with pytest.raises(InputError, match=message):
+        mixer(torch.rand(4, 5), torch.arange(4))
+
+
+@pytest.mark.parametrize("kind", [list, lambda values: values.numpy()])
+def test_lists_and_arrays_are_refused_with_the_way_to_convert_them(kind):
+    mixer, x, y = CAMixup(3, num_groups=2), torch.rand(4, 5), torch.tensor([0, 1, 2, 0])
+    group = torch.tensor([0, 1, 0, 1])
+    logits = torch.zeros(1, 4, 3)
+    for call, name in (
+        (lambda: mixer(x, kind(y), group=group), "y"),
+        (lambda: mixer(x, y, group=kind(group)), "group"),
+        (lambda: mixer(kind(x), y, group=group), "x"),
+        (lambda: mixer.validate(kind(logits), y, group), "val_logits"),
+        (lambda: mixer.validate(logits, kind(y), group), "val_labels"),
+        (lambda: mixer.update(logits, y, kind(group)), "group"),
+        (lambda: ForgettingMixup(3, 4)(x, y, index=kind(group)), "index"),
+    ):
+        with pytest.raises(InputError, match=rf"^{name} is a (list|ndarray); .*torch\.as_tensor\({name}\)"):
+            call()
 
 
 def test_loops_may_call_what_a_mixer_does_not_need():

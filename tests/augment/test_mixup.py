@@ -74,7 +74,11 @@ def test_alpha_may_be_a_whole_number():
     [
         ({"alpha": 0.0}, "alpha = 0.0"),
         ({"alpha": -1.0}, "alpha = -1.0"),
-        ({"alpha": float("nan")}, "alpha"),
+        ({"alpha": float("nan")}, "alpha = nan"),
+        ({"alpha": 1e300}, r"alpha = 1e\+300; give a number from 0\.001 to 1e\+06"),
+        ({"alpha": 1e-30}, "alpha = 1e-30"),
+        ({"alpha": True}, "alpha = True"),
+        ({"alpha": "1"}, "alpha = '1'"),
         ({"members": 0}, "members = 0"),
         ({"num_classes": 0}, "num_classes = 0"),
         ({"partner": "random"}, "partner = 'random'"),

@@ -217,3 +217,54 @@ def test_import_is_light():
     code = "import calmix, sys; assert not {'scipy.optimize', 'sklearn'} & set(sys.modules)"
     source = str(Path(calmix.__file__).parents[1])
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": source})
+
+
+@pytest.mark.parametrize("method", ["temperature", "joint", "vector", "isotonic"])
+def test_pixels_are_examples(method):
+    draw = torch.Generator().manual_seed(0)
+    logits = 2 * torch.randn(3, 4, 5, 6, 7, generator=draw)  # 4 images of 6 x 7 pixels, 5 classes
+    labels = torch.multinomial(logits[0].movedim(1, -1).reshape(-1, 5).softmax(1), 1, generator=draw)[:, 0]
+    labels = labels.view(4, 6, 7)
+    labels[:, 0] = 255
+    rows = logits.movedim(2, -1).reshape(3, -1, 5)
+    kept = labels.flatten() != 255
+    fitted = fit_calibrator(logits, labels, method=method, ignore_index=255)
+    plain = fit_calibrator(rows[:, kept], labels.flatten()[kept], method=method)
+    assert fitted.numbers() == plain.numbers()
+    assert fit_calibrator(rows, labels.flatten(), method=method, ignore_index=255).numbers() == plain.numbers()
+    expected = fitted(rows).view(4, 6, 7, 5).movedim(-1, 1)
+    assert torch.equal(fitted(logits), expected)
+    np.testing.assert_array_equal(fitted(logits.numpy()), expected.numpy())
+    with pytest.raises(InputError, match=r"one label for each pixel, \(4, 6, 7\)"):
+        fit_calibrator(logits, labels[:, 0], method=method)
+
+
+def test_conformal_sets_of_pixels_and_their_file(tmp_path):
+    draw = torch.Generator().manual_seed(0)
+    logits = torch.randn(2, 4, 5, 6, generator=draw)
+    labels = torch.randint(5, (4, 6), generator=draw)
+    sets = fit_conformal(logits, labels, alpha=0.2)
+    rows = logits.movedim(2, -1).reshape(2, -1, 5)
+    assert sets.threshold == fit_conformal(rows, labels.flatten(), alpha=0.2).threshold
+    assert torch.equal(sets(logits), sets(rows).view(4, 6, 5).movedim(-1, 1))
+    few = fit_conformal(rows[:, :3], labels.flatten()[:3], alpha=0.01)  # all classes
+    for fitted in (sets, few):
+        fitted.save(tmp_path / "sets.json")
+        again = load_calibrator(tmp_path / "sets.json")
+        assert again.numbers() == fitted.numbers()
+        assert torch.equal(again(rows), fitted(rows))
+
+
+def test_the_joint_search_on_a_part_is_near_that_on_all(monkeypatch):
+    draw = torch.Generator().manual_seed(0)
+    base = 2 * torch.randn(4000, 5, generator=draw)
+    labels = torch.multinomial(base.softmax(1), 1, generator=draw)[:, 0]
+    logits = 1.5 * (base + 0.7 * torch.randn(2, 4000, 5, generator=draw))
+    whole = fit_calibrator(logits, labels, method="joint")
+    monkeypatch.setattr("calmix.calibrate.joint.SEARCH_LOGITS", 20_000)
+    monkeypatch.setattr("calmix.calibrate.joint.GRID_LOGITS", 5_000)
+    part = fit_calibrator(logits, labels, method="joint")
+    assert part.numbers() != whole.numbers()
+    assert part.nll_before == whole.nll_before
+    assert whole.nll_after <= part.nll_after < whole.nll_after + 0.002
+    assert fit_calibrator(logits, labels, method="joint").numbers() == part.numbers()

@@ -34,9 +34,9 @@ GOOD = torch.full((5, 3), 1 / 3), torch.tensor([0, 1, 2, 1, 0])
 INF, NAN = float("inf"), float("nan")
 BAD = {
     "rank of probs": (
-        GOOD[0][None],
+        GOOD[0][None, None],
         GOOD[1],
-        r"probs must have the axes \(examples, classes\), .*1, 5, 3",
+        r"probs must have the axes \(examples, classes\), .*1, 1, 5, 3",
     ),
     "rank of labels": (GOOD[0], torch.eye(5).long(), r"labels must have the axes \(examples\), .*\(5, 5\)"),
     "lengths": (GOOD[0], GOOD[1][:4], "labels has 4 entries for 5 rows of probs"),
@@ -91,6 +91,28 @@ def test_rows_that_sum_to_one_within_rounding_are_accepted():
         assert metrics.reliability(torch.tensor([row]), labels).count[-1] == 1
     many = torch.softmax(torch.randn(20, 1000), 1)
     assert 0 <= metrics.ece(many.half(), torch.zeros(20, dtype=torch.long)) <= 1
+
+
+@pytest.mark.parametrize("classes", [2, 1000])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_narrow_rows_sum_to_one_within_the_rounding_of_their_type(dtype, classes):
+    logits = torch.randn(100, classes, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(100) % classes
+    expected = metrics.nll(logits.double().softmax(1), labels)
+    narrow = logits.to(dtype)
+    for probs in (logits.softmax(1).to(dtype), narrow.softmax(1), narrow.log_softmax(1).exp()):
+        assert metrics.nll(probs, labels) == pytest.approx(expected, rel=0.02)
+    if dtype == torch.float16:
+        assert metrics.nll(narrow.softmax(1).numpy(), labels) == pytest.approx(expected, rel=0.02)
+    with pytest.raises(InputError, match="these look like logits"):
+        metrics.nll((1.1 * logits.softmax(1)).to(dtype), labels)
+
+
+def test_ties_of_rows_above_one_are_found():
+    probs = torch.tensor([[0.505, 0.505]], dtype=torch.bfloat16)
+    assert float(probs.float().sum()) > 1.007
+    assert metrics.accuracy(probs, torch.tensor([1])) == 0
+    assert metrics.accuracy(probs, torch.tensor([0])) == 1
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, None])

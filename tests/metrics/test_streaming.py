@@ -121,3 +121,103 @@ def test_mismatches_raise():
         accumulator.merge(Accumulator(3, num_bins=10))
     with pytest.raises(InputError, match="num_classes is 0"):
         Accumulator(0)
+
+
+def members_of(n, members=3, classes=4):
+    parts = [calibrated(n, classes, temperature=0.5 + k, seed=k) for k in range(members)]
+    return torch.stack([probs for probs, _ in parts]), parts[0][1]
+
+
+@pytest.mark.parametrize("values", ["probs", "logits"])
+def test_members_at_once(values):
+    probs, labels = members_of(60)
+    accumulator = Accumulator(4, values=values)
+    for rows in torch.arange(60).split(25):
+        batch = probs[:, rows] if values == "probs" else probs[:, rows].log() + 3
+        accumulator.update(batch if rows[0] else batch.numpy(), labels[rows])
+    scores = accumulator.compute()
+    assert accumulator.members == len(scores.members) == 3
+    assert_equals_one_shot(scores, probs.mean(0), labels)
+    for member, own in zip(scores.members, probs, strict=True):
+        assert_equals_one_shot(member, own, labels)
+
+
+def test_pixels_and_labels_to_ignore():
+    rows, labels = calibrated(120, 3)
+    probs = rows.view(4, 5, 6, 3).movedim(-1, 1)
+    kept = torch.arange(120) % 5 != 0
+    masked = labels.masked_fill(~kept, 255).view(4, 5, 6)
+    accumulator = Accumulator(3, ignore_index=255)
+    accumulator.update(probs[:1], masked[:1])
+    accumulator.update(probs[1:], masked[1:])
+    assert_equals_one_shot(accumulator.compute(), rows[kept], labels[kept])
+    both = Accumulator(3, values="logits", ignore_index=255)
+    both.update(torch.stack([probs, probs]).log(), masked)
+    assert_equals_one_shot(both.compute(), rows[kept], labels[kept])
+    assert_equals_one_shot(both.compute().members[1], rows[kept], labels[kept])
+
+
+def test_reset_forgets_and_state_is_restored():
+    probs, labels = members_of(60)
+    accumulator = Accumulator(4)
+    accumulator.update(probs, labels)
+    state = copy.deepcopy(accumulator.state_dict())
+    assert all(isinstance(value, torch.Tensor) for value in state.values())
+    accumulator.reset()
+    assert (len(accumulator), accumulator.members) == (0, None)
+    accumulator.update(probs[0], labels)  # without a member axis, after the reset
+    assert_equals_one_shot(accumulator.compute(), probs[0], labels)
+    accumulator.load_state_dict(state)
+    accumulator.update(probs, labels)
+    assert_equals_one_shot(accumulator.compute(), probs.mean(0).repeat(2, 1), labels.repeat(2))
+    assert_equals_one_shot(accumulator.compute().members[2], probs[2].repeat(2, 1), labels.repeat(2))
+    before = accumulator.state_dict()
+    with pytest.raises(InputError, match=r"state has \(3, 1, 15\) for 'top', .*\(3, 1, 10\)"):
+        Accumulator(4, num_bins=10).load_state_dict(state)
+    with pytest.raises(InputError, match="not that of an Accumulator"):
+        accumulator.load_state_dict({"weight.top": state["top"]})
+    assert all(torch.equal(value, before[name]) for name, value in accumulator.state_dict().items())
+
+
+def test_to_moves_the_sums():
+    probs, labels = members_of(20)
+    accumulator = Accumulator(4)
+    accumulator.update(probs, labels)
+    moved = copy.deepcopy(accumulator).to("meta")
+    assert {value.device.type for value in moved.state_dict().values()} == {"meta"}
+    accumulator.to(torch.device("cpu")).update(probs, labels)
+    assert len(accumulator) == 40
+
+
+def test_merge_and_reduce_keep_members():
+    probs, labels = members_of(60)
+    one, other, empty = Accumulator(4), Accumulator(4), Accumulator(4)
+    one.update(probs[:, :20], labels[:20])
+    other.update(probs[:, 20:], labels[20:])
+    total = empty.merge(one).merge(other).merge(Accumulator(4)).reduce()
+    assert_equals_one_shot(total.compute(), probs.mean(0), labels)
+    assert_equals_one_shot(total.compute().members[1], probs[1], labels)
+    single = Accumulator(4)
+    single.update(probs[0], labels)
+    with pytest.raises(InputError, match="other has no members, this accumulator 3"):
+        one.merge(single)
+    with pytest.raises(InputError, match="earlier batches had 3 members"):
+        one.update(probs[0], labels)
+    with pytest.raises(InputError, match="earlier batches had 3 members"):
+        one.update(probs[:2], labels)
+    with pytest.raises(InputError, match="earlier batches had no members"):
+        single.update(probs, labels)
+
+
+def test_an_invalid_member_changes_nothing():
+    probs, labels = members_of(20)
+    accumulator = Accumulator(4)
+    invalid = probs.clone()
+    invalid[2, 19] = 0.5
+    with pytest.raises(InputError, match="sums to 2"):
+        accumulator.update(invalid, labels)
+    assert (len(accumulator), accumulator.members) == (0, None)
+    with pytest.raises(InputError, match="which is not finite"):
+        Accumulator(4, values="logits").update(invalid[0] * math.inf, labels)
+    with pytest.raises(InputError, match="values"):
+        Accumulator(4, values="scores")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from calmix.augment.draws import beta, dirichlet, integers, uniform
+from calmix.augment.draws import beta, check_alpha, dirichlet, integers, uniform
 from calmix.augment.operations import OPERATIONS, apply
 from calmix.errors import InputError
 
@@ -44,8 +44,7 @@ class AugMix:
             raise InputError(f"width = {self.width}; give at least one chain")
         if self.depth is not None and self.depth < 1:
             raise InputError(f"depth = {self.depth}; give at least one operation, or None for 1 to 3")
-        if not self.alpha > 0:
-            raise InputError(f"alpha = {self.alpha}; give a positive number (the paper: 1)")
+        check_alpha(self.alpha, "the paper has 1")
 
     @classmethod
     def paper_code(cls) -> "AugMix":

@@ -29,7 +29,8 @@ class CAMixup(Mixer):
     members. None is "pool" for one member (MC-dropout, validated on all its samples) and "member" for more.
 
     With a `margin`, a group is mixed only if its confidence exceeds its accuracy by more than that. With
-    `momentum`, the sums of an epoch enter as new = momentum * past + (1 - momentum) * now.
+    `momentum`, the sums of an epoch enter as new = momentum * past + (1 - momentum) * now, the first as they
+    are. Both damp the paper's rule, which can oscillate (`examples/oscillation.py`).
 
     >>> mixer = CAMixup(num_classes=2)
     >>> mixer.update(torch.tensor([[[9.0, 0.0], [9.0, 0.0]]]), torch.tensor([0, 1]))
@@ -85,6 +86,10 @@ class OverConfidentGroups:
         rows = self.members if self.gap_of == "member" else 1
         self.sums = torch.zeros(3, rows, groups, dtype=torch.float64)
         self.past = torch.zeros_like(self.sums)
+
+    @property
+    def by_class(self) -> bool:
+        return self.num_groups is None
 
     def __call__(self, y: Tensor, group: Tensor | None, index: Tensor | None) -> Tensor:
         return lookup(self.active, self._groups(y, group, "y"))

@@ -1,7 +1,13 @@
 """Random numbers from a given generator, drawn on its device; moving them is the caller's business."""
 
+from numbers import Real
+
 import torch
 from torch import Tensor
+
+from calmix.errors import InputError
+
+MIN_ALPHA, MAX_ALPHA = 1e-3, 1e6  # beyond, draws are 0 or 1, or all equal, in single precision
 
 
 def uniform(
@@ -50,3 +56,13 @@ def _log_gamma(alpha: float, shape: tuple[int, ...], generator: torch.Generator 
 
 def _device(generator: torch.Generator | None) -> torch.device:
     return generator.device if generator is not None else torch.device("cpu")
+
+
+def check_alpha(alpha: object, alternative: str) -> None:
+    """Refuse a parameter of Beta or Dirichlet draws that is no number, not positive, or absurd."""
+    number = isinstance(alpha, Real) and not isinstance(alpha, bool)
+    if not number or not MIN_ALPHA <= alpha <= MAX_ALPHA:  # type: ignore[operator]
+        raise InputError(
+            f"alpha = {alpha!r}; give a number from {MIN_ALPHA:g} to {MAX_ALPHA:g}, of which the usual ones "
+            f"are between 0.1 and 20; {alternative}"
+        )

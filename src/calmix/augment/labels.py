@@ -18,22 +18,23 @@ def one_hot(labels: Tensor, num_classes: int) -> Tensor:
     return zeros.scatter_(-1, labels.long().unsqueeze(-1), 1.0)
 
 
-def smooth_labels(targets: Tensor, amount: float) -> Tensor:
+def smooth_labels(targets: Tensor, amount: float, *, axis: int = -1) -> Tensor:
     """Move `amount` of each class's mass to the OTHER classes, in equal parts.
 
     A one-hot target becomes 1 - a on the true class and a / (C - 1) on each other, as the paper words it
     (torch's `label_smoothing` spreads over all classes: its a' is a C / (C - 1)). The rule is linear in the
-    targets (..., C), so it holds for mixed ones too: t -> (1 - a) t + a (sum(t) - t) / (C - 1).
+    targets (..., C), so it holds for mixed ones too: t -> (1 - a) t + a (sum(t) - t) / (C - 1). Those of
+    pixels, (M, B, C, H, W), have their classes on `axis=2`.
 
     >>> smooth_labels(torch.tensor([0.0, 1.0, 0.0]), 0.2)
     tensor([0.1000, 0.8000, 0.1000])
     """
     if not 0 <= amount <= 1:
         raise InputError(f"amount = {amount} is no share of a label; give a number from 0 to 1")
-    if targets.shape[-1] < 2:
+    if targets.shape[axis] < 2:
         raise InputError(f"targets {tuple(targets.shape)} have one class: there is no other to smooth over")
-    others = targets.sum(-1, keepdim=True) - targets
-    return (1 - amount) * targets + amount / (targets.shape[-1] - 1) * others
+    others = targets.sum(axis, keepdim=True) - targets
+    return (1 - amount) * targets + amount / (targets.shape[axis] - 1) * others
 
 
 def check_tensor(value: object, name: str) -> None:

@@ -11,6 +11,7 @@ from calmix.augment.labels import check_range, check_shape, check_tensor
 from calmix.augment.mixing import Mixing, Plan
 from calmix.augment.policy import FixedClasses, Policy
 from calmix.errors import InputError
+from calmix.metrics.trailing import class_rows
 
 
 class Mixer(nn.Module):
@@ -62,21 +63,52 @@ class Mixer(nn.Module):
         per_member: bool = False,
         group: Tensor | None = None,
         index: Tensor | None = None,
+        ignore_index: int | None = None,
         generator: torch.Generator | None = None,
     ) -> Plan:
         """Draw partners and lam once, for `plan(x)` to mix each view of the images by them.
 
-        y (B,), or with `per_member` (M, B); group and index are shaped as y.
+        y (B,), or with `per_member` (M, B); group and index are shaped as y. In segmentation y is (B, H, W),
+        or (M, B, H, W), and group and index are still those of images. Pixels labelled `ignore_index` have no
+        target.
         """
-        plan = self.mixing.draw(y, per_member=per_member, generator=generator)
-        check_shape(group, y, "group")
-        check_shape(index, y, "index")
+        plan = self.mixing.draw(y, per_member=per_member, ignore_index=ignore_index, generator=generator)
+        images = plan.examples
+        check_shape(group, images, "group")
+        check_shape(index, images, "index")
         if not self.enabled:
-            return plan.where(torch.zeros_like(y, dtype=torch.bool))
+            return plan.where(torch.zeros_like(images, dtype=torch.bool))
+        return plan.where(self._select(plan, group, index))
+
+    def _select(self, plan: Plan, group: Tensor | None, index: Tensor | None) -> Tensor:
+        """What the policy selects; an error of it, or another shape, is told with its name."""
+        if plan.pixels and isinstance(self.where, FixedClasses):
+            return self.where.images(plan.examples)
+        if plan.pixels and getattr(self.where, "by_class", False):
+            raise InputError(
+                f"y has shape {tuple(plan.y.shape)}, a label for each pixel, and this mixer selects by "
+                "class: build it with num_groups, and give the group of each image"
+            )
         pairs = getattr(self.where, "pairs", None)
-        if pairs is not None:
-            return plan.where(pairs(plan.y, group, index, plan.partner))
-        return plan.where(self.where(plan.y, group, index))
+        try:
+            if pairs is not None:
+                mask = pairs(plan.y, group, index, plan.partner)
+            else:
+                mask = self.where(plan.y, group, index)
+        except InputError:
+            raise
+        except Exception as error:
+            given = ", ".join(
+                f"{name} {'None' if value is None else tuple(value.shape)}"
+                for name, value in (("y", plan.y), ("group", group), ("index", index))
+            )
+            raise InputError(
+                f"the policy {_name(self.where)} raised {type(error).__name__}: {error} (called with {given})"
+            ) from error
+        reason = plan.mismatch(mask)
+        if reason:
+            raise InputError(f"the policy {_name(self.where)} returned {reason}")
+        return mask  # type: ignore[no-any-return]
 
     def forward(
         self,
@@ -86,30 +118,53 @@ class Mixer(nn.Module):
         per_member: bool = False,
         group: Tensor | None = None,
         index: Tensor | None = None,
+        ignore_index: int | None = None,
         generator: torch.Generator | None = None,
     ) -> Batch:
-        """Draw and mix: x (B, ...) with y (B,), or with `per_member` x (M, B, ...) with y (M, B)."""
-        return self.plan(y, per_member=per_member, group=group, index=index, generator=generator)(x)
+        """Draw and mix: x (B, ...) with y (B,), or with `per_member` x (M, B, ...) with y (M, B).
+
+        In segmentation y is (B, H, W), and the batch's targets (members, B', C, H, W).
+        """
+        plan = self.plan(
+            y, per_member=per_member, group=group, index=index, ignore_index=ignore_index, generator=generator
+        )
+        return plan(x)
 
     @torch.no_grad()
     def observe(self, train_logits: Tensor, y: Tensor, index: Tensor | None = None) -> None:
         """After a step: train_logits (M, B, C) of a batch, its y and index, (B,) or (M, B)."""
         if observe := getattr(self.where, "observe", None):
+            if getattr(y, "ndim", 1) > 2:
+                raise InputError(f"y has shape {tuple(y.shape)}; observe takes one label for each example")
             check_range(y, self.mixing.num_classes, "y", "num_classes")
             check_shape(index, y, "index")
             observe(train_logits, y, index)
 
     @torch.no_grad()
-    def validate(self, val_logits: Tensor, val_labels: Tensor, group: Tensor | None = None) -> None:
+    def validate(
+        self,
+        val_logits: Tensor,
+        val_labels: Tensor,
+        group: Tensor | None = None,
+        *,
+        ignore_index: int | None = None,
+    ) -> None:
         """A batch of validation data: val_logits (M, N, C), val_labels (N,), group (N,) if not the classes.
 
-        In distributed training each process gives its part of the data; `update` adds them up.
+        In distributed training each process gives its part of the data; `update` adds them up. In
+        segmentation, val_logits (M, N, C, H, W) and val_labels (N, H, W), every pixel counts as an example in
+        the group of its image; those labelled `ignore_index` do not.
         """
         validate = getattr(self.where, "validate", None)
         if validate is None:
             return
         classes = self.mixing.num_classes
         check_tensor(val_logits, "val_logits")
+        check_tensor(val_labels, "val_labels")
+        if val_logits.ndim > 3 or ignore_index is not None:
+            val_logits, val_labels, group = _pixel_rows(val_logits, val_labels, group, ignore_index)
+            if not len(val_labels):
+                return
         check_range(val_labels, classes, "val_labels", "num_classes")
         check_shape(group, val_labels, "group")
         if val_logits.ndim != 3 or val_logits.shape[2] != classes:
@@ -132,14 +187,19 @@ class Mixer(nn.Module):
 
     @torch.no_grad()
     def update(
-        self, val_logits: Tensor | None = None, val_labels: Tensor | None = None, group: Tensor | None = None
+        self,
+        val_logits: Tensor | None = None,
+        val_labels: Tensor | None = None,
+        group: Tensor | None = None,
+        *,
+        ignore_index: int | None = None,
     ) -> None:
         """After an epoch: decide what is mixed in the next, from all that was validated and observed.
 
         `update(val_logits, val_labels, group)` validates these first.
         """
         if val_logits is not None and val_labels is not None:
-            self.validate(val_logits, val_labels, group)
+            self.validate(val_logits, val_labels, group, ignore_index=ignore_index)
         elif val_logits is not None or val_labels is not None or group is not None:
             raise InputError("give val_logits and val_labels together, or neither and call validate() before")
         mixed = self.active & bool(self.enabled)
@@ -176,3 +236,29 @@ class Mixer(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.mixing}, {self.where}"
+
+
+def _name(policy: Any) -> str:
+    """The name of a function, or of an object's class."""
+    return getattr(policy, "__qualname__", None) or type(policy).__qualname__
+
+
+def _pixel_rows(
+    logits: Tensor, labels: Tensor, group: Tensor | None, ignore_index: int | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Pixels as examples, (M, N * ..., C), each in the group of its image, without those to ignore."""
+    expected = (*logits.shape[1:2], *logits.shape[3:])
+    if labels.shape != expected:
+        raise InputError(
+            f"val_labels have shape {tuple(labels.shape)}, val_logits {tuple(logits.shape)}; "
+            f"give one label for each pixel, {tuple(expected)}"
+        )
+    if group is not None:
+        check_shape(group, labels.flatten(1)[:, 0] if labels.ndim > 1 else labels, "group")
+        group = group.repeat_interleave(labels[0].numel())
+    logits, labels = class_rows(logits, axis=2), labels.flatten()
+    if ignore_index is None:
+        return logits, labels, group
+    kept = labels != ignore_index
+    rows = logits[:, kept.to(logits.device)]
+    return rows, labels[kept], None if group is None else group[kept.to(group.device)]

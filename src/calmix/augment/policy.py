@@ -19,6 +19,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from calmix.errors import InputError
+
 Policy = Callable[[Tensor, Tensor | None, Tensor | None], Tensor]
 
 
@@ -35,6 +37,15 @@ class FixedClasses:
 
     def __call__(self, y: Tensor, group: Tensor | None, index: Tensor | None) -> Tensor:
         return lookup(self.active, y)
+
+    def images(self, like: Tensor) -> Tensor:
+        """Whether images whose pixels have labels are mixed: those of all classes, or of none."""
+        whole = self.active.all(1, keepdim=True)
+        if (self.active != whole).any():
+            raise InputError(
+                "active differs between classes, and an image of labelled pixels has many: set all"
+            )
+        return whole.to(like.device).expand(len(whole), like.shape[-1])
 
     def state(self) -> dict[str, Tensor]:
         return {"active": self.active}

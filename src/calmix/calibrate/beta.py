@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
 from calmix.calibrate.calibrator import buffer, calibrated, loss_value, save_calibrator
-from calmix.calibrate.inputs import check_inputs, log_loss, log_pool, log_pool_rows, possible_rows
+from calmix.calibrate.inputs import fit_rows, log_loss, log_pool, log_pool_rows, possible_rows
 from calmix.calibrate.search import minimise
 from calmix.errors import InputError
 from calmix.metrics.checks import Array
@@ -49,7 +49,11 @@ class Beta(nn.Module):
 
     def forward(self, logits: Array) -> Any:
         """Calibrated pooled probabilities (N, 2) of logits (M, N, 2), of the same array type and device."""
-        return calibrated(self, logits, classes=2)
+        return calibrated(self, logits)
+
+    @property
+    def sizes(self) -> tuple[int | None, int | None]:
+        return None, 2
 
     def probs(self, logits: Tensor) -> Tensor:
         logit = _features(log_pool(logits)) @ self.slopes.to(logits) + self.offset.to(logits)
@@ -62,7 +66,7 @@ class Beta(nn.Module):
         save_calibrator(self, path)
 
 
-def fit_beta(logits: Array, labels: Array) -> Beta:
+def fit_beta(logits: Array, labels: Array, *, ignore_index: int | None = None) -> Beta:
     """The a, b in 0..20 and c in -100..100 with the least negative log-likelihood; two classes.
 
     The loss is convex, so its minimum under a, b >= 0 is what the paper's rule finds: drop a negative slope
@@ -73,7 +77,7 @@ def fit_beta(logits: Array, labels: Array) -> Beta:
     tensor([[0.7500, 0.2500],
             [0.2500, 0.7500]])
     """
-    target = check_inputs(logits, labels)
+    logits, target = fit_rows(logits, labels, ignore_index)
     if logits.shape[2] != 2:
         raise InputError(f"logits has {logits.shape[2]} classes: beta is for 2; use another method")
     log_probs = log_pool_rows(logits)

@@ -12,6 +12,7 @@ from calmix.calibrate.inputs import blocks, check_values
 from calmix.errors import InputError
 from calmix.metrics.checks import Array
 from calmix.metrics.sample import floats
+from calmix.metrics.trailing import class_rows, from_class_rows
 from calmix.records import write_json
 
 VERSION = 1
@@ -34,25 +35,38 @@ class Calibrator(Protocol):
         """The formula alone, on a tensor of float32 or float64: no checks, traceable."""
         ...
 
+    @property
+    def sizes(self) -> tuple[int | None, int | None]:
+        """The numbers of members and of classes that it needs, None for any."""
+        ...
+
     def numbers(self) -> dict[str, Any]: ...
 
     def save(self, path: str | os.PathLike[str]) -> None: ...
 
 
-def calibrated(
-    fitted: Calibrator, logits: Array, *, members: int | None = None, classes: int | None = None
-) -> Any:
-    """`fitted.probs` of logits (M, N, C), of the same array type and device, in float32 or float64.
-
-    Computed in float64, block by block, on validated values. In a traced graph (torch.export, torch.compile)
-    there is neither validation nor float64. `members` and `classes` are the sizes of the fit, if they matter.
-    """
-    for axis, name, size in ((0, "members", members), (2, "classes", classes)):
-        if size is not None and len(logits.shape) == 3 and logits.shape[axis] != size:
+def check_sizes(fitted: Calibrator, logits: Array) -> None:
+    """Refuse logits of another number of members or classes than that of the fit."""
+    for axis, name, size in zip((0, 2), ("members", "classes"), fitted.sizes, strict=True):
+        if size is not None and logits.ndim >= 3 and logits.shape[axis] != size:
             raise InputError(
                 f"logits has {logits.shape[axis]} {name}, but the {fitted.method} calibrator was fitted for "
                 f"{size}: pass logits of that ensemble"
             )
+
+
+def calibrated(fitted: Calibrator, logits: Array) -> Any:
+    """`fitted.probs` of logits (M, N, C, ...), of the same array type and device, in float32 or float64.
+
+    Computed in float64, block by block, on validated values. In a traced graph (torch.export, torch.compile)
+    there is neither validation nor float64.
+    """
+    check_sizes(fitted, logits)
+    if logits.ndim > 3:
+        shape = tuple(logits.shape[1:])
+        rows = torch.as_tensor(calibrated(fitted, class_rows(logits, axis=2)))
+        probs = from_class_rows(rows, shape)
+        return probs.numpy() if isinstance(logits, np.ndarray) else probs
     if torch.compiler.is_compiling():
         tensor = torch.as_tensor(logits)
         return fitted.probs(tensor.to(torch.promote_types(tensor.dtype, torch.float32)))
@@ -64,11 +78,15 @@ def calibrated(
     return pooled.numpy() if isinstance(logits, np.ndarray) else pooled
 
 
-def save_calibrator(fitted: Calibrator, path: str | os.PathLike[str]) -> None:
+def save_calibrator(fitted: Any, path: str | os.PathLike[str]) -> None:
     """Write method, version and numbers as JSON, atomically; `load_calibrator` returns the same bits."""
-    losses = {"nll_before": fitted.nll_before, "nll_after": fitted.nll_after}
-    content = {"method": fitted.method, "version": VERSION, "numbers": {**fitted.numbers(), **losses}}
-    write_json(Path(path), content, indent=None)
+    write_json(Path(path), calibrator_content(fitted), indent=None)
+
+
+def calibrator_content(fitted: Any) -> dict[str, Any]:
+    """What a file holds of a calibrator, or of conformal sets, which have no losses."""
+    losses = {name: getattr(fitted, name) for name in ("nll_before", "nll_after") if hasattr(fitted, name)}
+    return {"method": fitted.method, "version": VERSION, "numbers": {**fitted.numbers(), **losses}}
 
 
 def buffer(name: str, values: Any, axes: int, *, least: float = -np.inf) -> Tensor:

@@ -1,6 +1,7 @@
 """Conformal prediction: sets of classes that contain the label with a chosen probability."""
 
 import math
+import os
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -8,9 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from calmix.calibrate.inputs import blocks, check_inputs, check_values, log_pool_rows
+from calmix.calibrate.calibrator import buffer, save_calibrator
+from calmix.calibrate.inputs import blocks, check_values, fit_rows, log_pool_rows
 from calmix.errors import InputError, one_of
 from calmix.metrics.checks import Array
+from calmix.metrics.trailing import class_rows, from_class_rows
 
 Score: TypeAlias = Literal["lac", "aps"]
 
@@ -18,27 +21,48 @@ Score: TypeAlias = Literal["lac", "aps"]
 class Conformal(nn.Module):
     """Prediction sets: the classes whose score is at most `threshold`; infinite means all classes."""
 
+    method = "conformal"
     quantile: Tensor
 
-    def __init__(self, *, threshold: float, alpha: float, score: Score) -> None:
+    def __init__(self, *, threshold: Any, alpha: Any, score: Score) -> None:
         super().__init__()
-        self.register_buffer("quantile", torch.tensor(threshold, dtype=torch.float64))
-        self.alpha, self.score = alpha, score
+        one_of("score", score, get_args(Score))
+        threshold = (
+            torch.tensor(torch.inf) if threshold is None else buffer("threshold", threshold, 0, least=0)
+        )
+        self.register_buffer("quantile", threshold.double())
+        self.alpha, self.score = float(buffer("alpha", alpha, 0, least=0)), score
 
     @property
     def threshold(self) -> float:
         return float(self.quantile)
 
     def forward(self, logits: Array) -> Any:
-        """Sets of logits (M, N, C) as bool (N, C), of the same array type and device; a set can be empty."""
+        """Sets of logits (M, N, C, ...) as bool (N, C, ...), of the same array type and device.
+
+        A set can be empty.
+        """
+        if logits.ndim > 3:
+            rows = torch.as_tensor(self(class_rows(logits, axis=2)))
+            sets = from_class_rows(rows, tuple(logits.shape[1:]))
+            return sets.numpy() if isinstance(logits, np.ndarray) else sets
         check_values(logits)
         inside = (
             torch.cat([_scores(logits[:, rows], self.score) for rows in blocks(logits)]) <= self.threshold
         )
         return inside.to(logits.device) if isinstance(logits, Tensor) else inside.numpy()
 
+    def numbers(self) -> dict[str, Any]:
+        return {"threshold": self.threshold, "alpha": self.alpha, "score": self.score}
 
-def fit_conformal(logits: Array, labels: Array, *, alpha: float = 0.1, score: Score = "lac") -> Conformal:
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write JSON that `load_calibrator` reads."""
+        save_calibrator(self, path)
+
+
+def fit_conformal(
+    logits: Array, labels: Array, *, alpha: float = 0.1, score: Score = "lac", ignore_index: int | None = None
+) -> Conformal:
     """Sets that contain the label of a new example with probability at least 1 - alpha (split conformal).
 
     Scores of the pooled probabilities p of a class y, the smaller the likelier:
@@ -60,11 +84,11 @@ def fit_conformal(logits: Array, labels: Array, *, alpha: float = 0.1, score: Sc
     one_of("score", score, get_args(Score))
     if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.floating) or not 0 < alpha < 1:
         raise InputError(f"alpha is {alpha!r}: it must be a number between 0 and 1, such as 0.1")
-    target = check_inputs(logits, labels)
+    logits, target = fit_rows(logits, labels, ignore_index)
     parts = [_scores(logits[:, rows], score).gather(1, target[rows, None])[:, 0] for rows in blocks(logits)]
     # In decimals: 1 - 0.1 in binary can exceed 0.9, and the rank would be one too high.
     rank = math.ceil((len(target) + 1) * (1 - Fraction(repr(float(alpha)))))
-    threshold = float(torch.cat(parts).kthvalue(rank).values) if rank <= len(target) else math.inf
+    threshold = float(torch.cat(parts).kthvalue(rank).values) if rank <= len(target) else None
     return Conformal(threshold=threshold, alpha=float(alpha), score=score)
 
 

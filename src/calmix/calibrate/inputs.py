@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,9 +17,35 @@ from calmix.metrics.checks import (
     check_range,
 )
 from calmix.metrics.sample import floats, integers
+from calmix.metrics.trailing import class_rows, labelled_rows
 
 BLOCK = 1 << 18  # logits per block: a few MB in float64
 FEW_ROWS = 8
+
+
+def fit_rows(logits: Array, labels: Array, ignore_index: int | None = None) -> tuple[Any, Tensor]:
+    """Validated logits (M, N, C) and labels (N,), int64 on the CPU, for a fit.
+
+    Of logits (M, N, C, ...) with labels (N, ...) every pixel is a row; those labelled `ignore_index` are left
+    out.
+    """
+    if getattr(logits, "ndim", 3) > 3:
+        expected = (logits.shape[1], *logits.shape[3:])
+        given = tuple(getattr(labels, "shape", ()))
+        if given != expected:
+            raise InputError(
+                f"labels have shape {given}, logits {tuple(logits.shape)}: give one label for each pixel, "
+                f"{expected}; the classes are axis 2 of logits"
+            )
+        logits, labels = class_rows(logits, axis=2), labels.reshape(-1)
+    if ignore_index is not None:
+        check_array("logits", logits, "members", "examples", "classes")
+        check_array("labels", labels, "examples", integers=True)
+        check_length("labels", labels, logits.shape[1])
+        kept = labelled_rows(integers(labels), ignore_index)
+        if kept is not None:
+            logits, labels = floats(logits)[:, kept], integers(labels)[kept]
+    return logits, check_inputs(logits, labels)
 
 
 def check_inputs(logits: Array, labels: Array) -> Tensor:

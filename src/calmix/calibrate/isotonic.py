@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from calmix.calibrate.calibrator import buffer, calibrated, loss_value, save_calibrator
-from calmix.calibrate.inputs import check_inputs, log_loss, log_pool, log_pool_rows
+from calmix.calibrate.inputs import fit_rows, log_loss, log_pool, log_pool_rows
 from calmix.errors import InputError
 from calmix.metrics.checks import Array
 
@@ -51,7 +51,11 @@ class Isotonic(nn.Module):
 
     def forward(self, logits: Array) -> Any:
         """Calibrated pooled probabilities (N, C) of logits (M, N, C), of the same array type and device."""
-        return calibrated(self, logits, classes=max(2, len(self.x)))
+        return calibrated(self, logits)
+
+    @property
+    def sizes(self) -> tuple[int | None, int | None]:
+        return None, max(2, len(self.x))
 
     def probs(self, logits: Tensor) -> Tensor:
         return self._of_pool(log_pool(logits).exp())
@@ -67,9 +71,12 @@ class Isotonic(nn.Module):
     def _curves(self, probs: Tensor) -> Tensor:
         """The curves (C) at probs (N, C), each column by its own."""
         x, y, probs = self.x.to(probs), self.y.to(probs), probs.T.contiguous()
-        right = torch.searchsorted(x, probs)
+        if torch.compiler.is_exporting():  # ONNX has no binary search
+            right = (x.unsqueeze(1) < probs.unsqueeze(2)).sum(2)
+        else:
+            right = torch.searchsorted(x, probs)
         left = (right - 1).clamp(min=0)
-        right = right.minimum(self.counts.to(right) - 1)
+        right = torch.minimum(right, self.counts.to(right) - 1)
         low, high = x.gather(1, left), x.gather(1, right)
         share = torch.where(high > low, (probs - low) / (high - low), 0.0)
         start, end = y.gather(1, left), y.gather(1, right)
@@ -87,7 +94,7 @@ class Isotonic(nn.Module):
         save_calibrator(self, path)
 
 
-def fit_isotonic(logits: Array, labels: Array) -> Isotonic:
+def fit_isotonic(logits: Array, labels: Array, *, ignore_index: int | None = None) -> Isotonic:
     """For each class the rising curve with the least squared error, of p_k against "the label is k".
 
     >>> logits, labels = torch.tensor([[[0.0, -2.0], [0.0, 2.0]] * 4]), torch.tensor([0, 1, 0, 1, 0, 1, 1, 0])
@@ -97,7 +104,7 @@ def fit_isotonic(logits: Array, labels: Array) -> Isotonic:
     """
     from sklearn.isotonic import IsotonicRegression  # a slow import
 
-    target = check_inputs(logits, labels)
+    logits, target = fit_rows(logits, labels, ignore_index)
     log_probs = log_pool_rows(logits)
     before = log_loss(log_probs, target).mean()
     pooled, answer = log_probs.exp_().numpy(), target.numpy()

@@ -8,16 +8,18 @@ import torch
 from torch import Tensor, nn
 
 from calmix.calibrate.calibrator import buffer, calibrated, loss_value, save_calibrator
-from calmix.calibrate.inputs import blocks, check_inputs, log_loss, log_pool_rows, possible_rows
+from calmix.calibrate.inputs import blocks, fit_rows, log_loss, log_pool_rows, possible_rows
 from calmix.calibrate.search import minimise
 from calmix.calibrate.temperature import MAX_TEMPERATURE, MIN_TEMPERATURE
 from calmix.metrics.checks import Array
 from calmix.metrics.sample import floats
+from calmix.seeds import generator
 
 MIN_SPREAD, MAX_SPREAD = 1e-3, 10.0  # below the least it is 0
 GRID_TEMPERATURES = (0.1, 0.3, 1.0, 3.0, 10.0, 20.0)
 GRID_SPREADS = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
 MAX_STARTS = 5
+GRID_LOGITS, SEARCH_LOGITS = 1 << 20, 1 << 22  # read at most by the grid and by the search: two numbers
 # Relative to the row's largest logit. Below it a probability is 0, and the mean over members stays finite.
 MIN_LOGIT = -1e4
 
@@ -53,6 +55,10 @@ class Joint(nn.Module):
         """Calibrated pooled probabilities (N, C) of logits (M, N, C), of the same array type and device."""
         return calibrated(self, logits)
 
+    @property
+    def sizes(self) -> tuple[int | None, int | None]:
+        return None, None
+
     def probs(self, logits: Tensor) -> Tensor:
         return _scaled(logits, self.scale.to(logits), self.factor.to(logits)).softmax(-1).mean(0)
 
@@ -63,18 +69,20 @@ class Joint(nn.Module):
         save_calibrator(self, path)
 
 
-def fit_joint(logits: Array, labels: Array) -> Joint:
+def fit_joint(logits: Array, labels: Array, *, ignore_index: int | None = None) -> Joint:
     """The T in 0.05..20 and b in 0..10 with the least negative log-likelihood; b is 1 for one member.
 
     The likelihood can have several minima: a grid over (T, b) is followed by a bounded quasi-Newton search
-    from the best of its minima. There is no learning rate and no starting point.
+    from the best of its minima. There is no learning rate and no starting point. Of more than 2^22 logits
+    (10,000 examples of 4 members and 100 classes) the search reads a random part of that size, the same in
+    every call, and the grid a quarter of it; `nll_before` and `nll_after` are those of all examples.
 
     >>> logits = torch.tensor([[[4.0, 0.0]] * 4, [[0.0, 0.0]] * 4])
     >>> fitted = fit_joint(logits, torch.tensor([0, 0, 0, 1]))
     >>> fitted(logits)[0]
     tensor([0.7500, 0.2500])
     """
-    target = check_inputs(logits, labels)
+    logits, target = fit_rows(logits, labels, ignore_index)
     before = log_loss(log_pool_rows(logits), target)
     rows = possible_rows(before, "joint calibrator").nonzero()[:, 0]
     temperature, spread = _search(logits, target, rows) if len(rows) else (1.0, 1.0)
@@ -83,8 +91,13 @@ def fit_joint(logits: Array, labels: Array) -> Joint:
 
 
 def _search(logits: Array, labels: Tensor, rows: Tensor) -> tuple[float, float]:
+    per_row = logits.shape[0] * logits.shape[2]
+    if len(rows) * per_row > GRID_LOGITS:
+        rows = rows[torch.randperm(len(rows), generator=generator(0, "calibrate", "joint"))]
+    rows, few = (rows[: max(1, most // per_row)] for most in (SEARCH_LOGITS, GRID_LOGITS))
     if len(rows) < len(labels):
         logits, labels = floats(logits)[:, rows], labels[rows]
+    grid_part = logits[:, : len(few)], labels[: len(few)]
     spreads = GRID_SPREADS if logits.shape[0] > 1 else (1.0,)
 
     def value(temperature: float, spread: float) -> float:
@@ -98,7 +111,11 @@ def _search(logits: Array, labels: Tensor, rows: Tensor) -> tuple[float, float]:
         )
         return nll, [by_log_temperature, by_spread / (2 * spread)]
 
-    grid = {(i, j): value(t, b) for i, t in enumerate(GRID_TEMPERATURES) for j, b in enumerate(spreads)}
+    grid = {
+        (i, j): _likelihood(*grid_part, t, b)[0]
+        for i, t in enumerate(GRID_TEMPERATURES)
+        for j, b in enumerate(spreads)
+    }
     minima = [
         (nll, i, j)
         for (i, j), nll in grid.items()

@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 from calmix.calibrate.beta import Beta, fit_beta
 from calmix.calibrate.calibrator import VERSION, Calibrator
+from calmix.calibrate.conformal import Conformal
 from calmix.calibrate.isotonic import Isotonic, fit_isotonic
 from calmix.calibrate.joint import Joint, fit_joint
 from calmix.calibrate.temperature import Order, Temperature, fit_temperature
@@ -22,10 +23,16 @@ FITS: dict[str, tuple[Any, Any]] = {
     "isotonic": (Isotonic, fit_isotonic),
     "beta": (Beta, fit_beta),
 }
+KINDS: dict[str, Any] = {method: kind for method, (kind, _) in FITS.items()} | {"conformal": Conformal}
 
 
 def fit_calibrator(
-    logits: Array, labels: Array, *, method: Method = "temperature", order: Order = "pool"
+    logits: Array,
+    labels: Array,
+    *,
+    method: Method = "temperature",
+    order: Order = "pool",
+    ignore_index: int | None = None,
 ) -> Calibrator:
     """Fit a calibrator of the pooled prediction to logits (M, N, C) and labels (N,) of held-out data.
 
@@ -36,7 +43,8 @@ def fit_calibrator(
     - "beta": three numbers, two classes.
 
     The result is called like a module, on logits of the same ensemble: `fitted(logits)` are probabilities
-    (N, C). `fitted.save(path)` writes JSON that `load_calibrator` reads.
+    (N, C). `fitted.save(path)` writes JSON that `load_calibrator` reads. Of logits (M, N, C, H, W) with
+    labels (N, H, W) every pixel is an example, and those labelled `ignore_index` are left out.
 
     >>> import torch
     >>> logits, labels = torch.tensor([[[2.0, 0.0]] * 4]), torch.tensor([0, 0, 0, 1])
@@ -45,28 +53,33 @@ def fit_calibrator(
     """
     one_of("method", method, FITS)
     if method == "temperature":
-        return fit_temperature(logits, labels, order=order)
+        return fit_temperature(logits, labels, order=order, ignore_index=ignore_index)
     if order != "pool":
         raise InputError(f"order is {order!r}, but only method='temperature' has an order: leave it out")
-    fitted: Calibrator = FITS[method][1](logits, labels)
+    fitted: Calibrator = FITS[method][1](logits, labels, ignore_index=ignore_index)
     return fitted
 
 
-def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
-    """Read a calibrator that `fitted.save(path)` wrote: the same numbers, bit for bit."""
-    content = read_json(Path(path))
+def load_calibrator(path: str | os.PathLike[str]) -> Any:
+    """Read what `fitted.save(path)` wrote, a calibrator or conformal sets: the same numbers, bit for bit."""
+    return calibrator_from(read_json(Path(path)), str(path))
+
+
+def calibrator_from(content: Any, where: str) -> Any:
+    """The calibrator of a file's content; `where` begins every error."""
     if not isinstance(content, dict) or content.keys() != {"method", "version", "numbers"}:
-        raise InputError(f"{path} is not a calibrator: it must be an object with method, version and numbers")
+        raise InputError(
+            f"{where} is not a calibrator: it must be an object with method, version and numbers"
+        )
     method, numbers = content["method"], content["numbers"]
     if content["version"] != VERSION:
-        raise InputError(f"{path} has version {content['version']!r:.20}; this calmix reads {VERSION}")
+        raise InputError(f"{where} has version {content['version']!r:.20}; this calmix reads {VERSION}")
     if not isinstance(method, str) or not isinstance(numbers, dict):
-        raise InputError(f"{path}: method must be a string and numbers an object")
-    one_of(f"method in {path}", method, FITS)
+        raise InputError(f"{where}: method must be a string and numbers an object")
+    one_of(f"method in {where}", method, KINDS)
     try:
-        fitted: Calibrator = FITS[method][0](**numbers)
+        return KINDS[method](**numbers)
     except (TypeError, InputError) as error:  # a TypeError is a missing or an unknown key
         raise InputError(
-            f"{path}: numbers of {method}: {str(error).partition('__init__() ')[2] or error}"
+            f"{where}: numbers of {method}: {str(error).partition('__init__() ')[2] or error}"
         ) from None
-    return fitted

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from calmix.calibrate.calibrator import buffer, calibrated, loss_value, save_calibrator
-from calmix.calibrate.inputs import blocks, check_inputs, log_pool, log_pool_rows, possible_rows
+from calmix.calibrate.inputs import blocks, fit_rows, log_pool, log_pool_rows, possible_rows
 from calmix.errors import InputError
 from calmix.metrics.checks import Array
 from calmix.metrics.sample import floats
@@ -46,11 +46,15 @@ class Temperature(nn.Module):
 
     def forward(self, logits: Array) -> Any:
         """Calibrated pooled probabilities (N, C) of logits (M, N, C), of the same array type and device."""
-        return calibrated(self, logits, members=len(self.temperatures) if self.order == "each" else None)
+        return calibrated(self, logits)
 
     def apply(self, logits: Any) -> Any:
         """The same as a call; with a function, `nn.Module.apply`."""
         return super().apply(logits) if callable(logits) else self(logits)
+
+    @property
+    def sizes(self) -> tuple[int | None, int | None]:
+        return len(self.temperatures) if self.order == "each" else None, None
 
     def probs(self, logits: Tensor) -> Tensor:
         members = log_pool(logits)[None] if self.order == "pool" else logits
@@ -63,7 +67,9 @@ class Temperature(nn.Module):
         save_calibrator(self, path)
 
 
-def fit_temperature(logits: Array, labels: Array, *, order: Order = "pool") -> Temperature:
+def fit_temperature(
+    logits: Array, labels: Array, *, order: Order = "pool", ignore_index: int | None = None
+) -> Temperature:
     """The temperature T in 0.05..20 with the least negative log-likelihood on logits (M, N, C), labels (N,).
 
     - "pool": softmax(log p / T) with p the pooled probabilities: pool, then calibrate.
@@ -81,7 +87,7 @@ def fit_temperature(logits: Array, labels: Array, *, order: Order = "pool") -> T
     (1.8205, tensor([0.7500, 0.2500]))
     """
     _check_order(order)
-    target = check_inputs(logits, labels)
+    logits, target = fit_rows(logits, labels, ignore_index)
     members: Array = logits
     if order == "pool" and logits.shape[0] > 1:
         members = log_pool_rows(logits)[None]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from calmix.calibrate.calibrator import buffer, calibrated, loss_value, save_calibrator
-from calmix.calibrate.inputs import check_inputs, log_loss, log_pool, log_pool_rows, possible_rows
+from calmix.calibrate.inputs import fit_rows, log_loss, log_pool, log_pool_rows, possible_rows
 from calmix.calibrate.search import minimise
 from calmix.errors import InputError
 from calmix.metrics.checks import Array
@@ -39,7 +39,11 @@ class Vector(nn.Module):
 
     def forward(self, logits: Array) -> Any:
         """Calibrated pooled probabilities (N, C) of logits (M, N, C), of the same array type and device."""
-        return calibrated(self, logits, classes=len(self.weight))
+        return calibrated(self, logits)
+
+    @property
+    def sizes(self) -> tuple[int | None, int | None]:
+        return None, len(self.weight)
 
     def probs(self, logits: Tensor) -> Tensor:
         log_probs = log_pool(logits).clamp(min=MIN_LOG)
@@ -52,7 +56,7 @@ class Vector(nn.Module):
         save_calibrator(self, path)
 
 
-def fit_vector(logits: Array, labels: Array, *, seed: int = 0) -> Vector:
+def fit_vector(logits: Array, labels: Array, *, seed: int = 0, ignore_index: int | None = None) -> Vector:
     """The w and b (C,) with the least NLL + pull / (2 N) (|w - 1|^2 + |b|^2), by quasi-Newton search.
 
     `pull`, towards doing nothing, is the one of 1e4, 1e3, ..., 0.1 with the least NLL in 5-fold
@@ -63,7 +67,7 @@ def fit_vector(logits: Array, labels: Array, *, seed: int = 0) -> Vector:
     >>> fit_vector(logits, labels)(logits)[0].round(decimals=2)
     tensor([0.7500, 0.2500])
     """
-    target = check_inputs(logits, labels)
+    logits, target = fit_rows(logits, labels, ignore_index)
     log_probs = log_pool_rows(logits)
     before = log_loss(log_probs, target)
     possible = possible_rows(before, "vector calibrator")

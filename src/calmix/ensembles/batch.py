@@ -94,11 +94,14 @@ class BatchEnsemble(nn.Module):
 
     def forward(self, x: Tensor, *, per_member: bool = False) -> Tensor:
         rows = rows_of_members(x, self.members, per_member=per_member)
-        if rows.shape[1] < 32 or torch.is_grad_enabled() or torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or rows.shape[1] < 32 or torch.is_grad_enabled():
             return self._folded(rows)
         return self._unrolled(rows) if may_unroll(self.network) else self._folded(rows)
 
     def _folded(self, rows: Tensor) -> Tensor:
+        if torch.compiler.is_exporting():  # flatten and reshape would restrict the number of rows
+            out = self.network(torch.cat(rows.unbind()))
+            return torch.stack([out.narrow(0, k * rows.shape[1], rows.shape[1]) for k in range(self.members)])
         folded = rows.flatten(0, 1)
         out = require_rows(self.kind, self.network(folded), folded)
         return out.reshape(*rows.shape[:2], *out.shape[1:])

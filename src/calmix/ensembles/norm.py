@@ -24,8 +24,8 @@ class MemberNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         require_shares(self.norms[0], x, len(self.norms))
-        shares = x.chunk(len(self.norms))
-        return torch.cat([norm(share) for norm, share in zip(self.norms, shares, strict=True)])
+        rows = x.shape[0] // len(self.norms)  # narrow and not chunk, which export cannot do for any number
+        return torch.cat([norm(x.narrow(0, k * rows, rows)) for k, norm in enumerate(self.norms)])
 
     def unroll(self) -> Iterator[nn.Module]:
         """The norm of each member itself."""

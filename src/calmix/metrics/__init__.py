@@ -1,6 +1,9 @@
 """Calibration metrics: pure functions of probabilities (N, C) and labels (N,), NumPy or torch, on any device.
 
 Probabilities (N,) are P(y = 1), and judged as such: in bins of P(y = 1) itself, against the rate of y = 1.
+Probabilities (N, C, ...) with labels (N, ...) are those of pixels (segmentation): each is an example, and
+`ignore_index` leaves out those with that label. Intervals and nulls refuse them, because the pixels of an
+image are not independent.
 
 Sums are taken in float64 whatever the input, in blocks of rows. Bad input raises `InputError`;
 nothing is renormalised or guessed.

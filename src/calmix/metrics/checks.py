@@ -1,5 +1,6 @@
 """Validators of arrays and counts: errors name the argument, the offending value, its index, and the fix."""
 
+import math
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,6 +13,25 @@ from calmix.errors import InputError
 Array: TypeAlias = Tensor | npt.NDArray[Any]
 
 SUM_TOLERANCE = 1e-3  # largest deviation of a row's sum from 1
+MAX_SUM_TOLERANCE = 0.1  # the same for bfloat16 and any number of classes
+
+
+def sum_tolerance(probs: Array) -> float:
+    """How far a row's sum may be from 1: 1e-3, or the rounding of a narrower type over the row.
+
+    Half an eps of each value by its own rounding, as much by that of a softmax, and, where they are
+    exponentials of rounded log-probabilities, half an eps times the entropy, at most log(classes). Below the
+    smallest normal number the error is absolute.
+
+    >>> round(sum_tolerance(torch.zeros(1, 10, dtype=torch.bfloat16)), 4)
+    0.0168
+    """
+    half = probs.dtype if isinstance(probs, Tensor) else torch.float16 if probs.dtype.itemsize == 2 else None
+    if half not in (torch.float16, torch.bfloat16):
+        return SUM_TOLERANCE
+    info, classes = torch.finfo(half), probs.shape[-1]
+    rounding = info.eps * (1 + math.log(classes) / 2) + classes * info.smallest_normal * info.eps
+    return min(max(SUM_TOLERANCE, rounding), MAX_SUM_TOLERANCE)
 
 
 def check_array(name: str, array: Array, *axes: str, integers: bool = False) -> None:
@@ -77,7 +97,7 @@ def check_range(name: str, values: Tensor, count: int, start: int = 0) -> None:
         raise InputError(f"{name}[{start + at}] is {int(values[at])}: it must be in 0..{count - 1}")
 
 
-def check_rows(probs: Tensor, start: int = 0) -> None:
+def check_rows(probs: Tensor, start: int = 0, tolerance: float = SUM_TOLERANCE) -> None:
     """Every row of `probs` (B, C) must be a distribution; `start` is the index of the first row.
 
     Two reductions detect everything: nan, infinity and a wrong sum show in the row sums, a negative number in
@@ -86,7 +106,7 @@ def check_rows(probs: Tensor, start: int = 0) -> None:
     """
     sums = probs @ probs.new_ones(probs.shape[1])
     least, most = torch.aminmax(sums)
-    sums_to_one = least.item() >= 1 - SUM_TOLERANCE and most.item() <= 1 + SUM_TOLERANCE
+    sums_to_one = least.item() >= 1 - tolerance and most.item() <= 1 + tolerance
     bits = probs.view(torch.int32 if probs.dtype == torch.float32 else torch.int64)
     if sums_to_one and bits.min().item() >= 0:
         return

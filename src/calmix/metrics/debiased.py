@@ -16,6 +16,7 @@ def dce(
     classwise: bool = False,
     squared: bool = False,
     weights: None = None,
+    ignore_index: int | None = None,
 ) -> float:
     """Debiased calibration error, in the l2 norm over bins of equal mass (Kumar et al. 2019).
 
@@ -30,7 +31,7 @@ def dce(
     -0.0625
     """
     refuse_weights("dce", weights, "a repeated row would change the correction for noise")
-    sample = Sample(probs, labels)
+    sample = Sample(probs, labels, pixels=True, ignore_index=ignore_index)
     return dce_statistic(sample, num_bins=num_bins, classwise=classwise, squared=squared).of(sample)
 
 

@@ -33,7 +33,7 @@ class Refinement:
     refinement: float
 
 
-def brier_parts(probs: Array, labels: Array) -> BrierParts:
+def brier_parts(probs: Array, labels: Array, *, ignore_index: int | None = None) -> BrierParts:
     """CORP parts of the Brier score, by isotonic regression, without bins (Dimitriadis et al. 2021).
 
     With S the mean squared distance from the hits of the confidences c, of their isotonic regression r and of
@@ -47,7 +47,10 @@ def brier_parts(probs: Array, labels: Array) -> BrierParts:
     """
     from sklearn.isotonic import isotonic_regression  # a slow import
 
-    blocks = [(block.confidence.double(), block.hit.double()) for block in Sample(probs, labels).blocks()]
+    blocks = [
+        (block.confidence.double(), block.hit.double())
+        for block in Sample(probs, labels, pixels=True, ignore_index=ignore_index).blocks()
+    ]
     confidence, hit = (torch.cat(parts).numpy() for parts in zip(*blocks, strict=True))
     # Equal confidences share one value of the regression.
     _, level, size = np.unique(confidence, return_inverse=True, return_counts=True)
@@ -62,7 +65,7 @@ def brier_parts(probs: Array, labels: Array) -> BrierParts:
     )
 
 
-def refinement(probs: Array, labels: Array) -> Refinement:
+def refinement(probs: Array, labels: Array, *, ignore_index: int | None = None) -> Refinement:
     """What of the negative log-likelihood a temperature repairs, and what it leaves (Berta et al. 2025).
 
     refinement is the NLL of softmax(log(probs) / T), each fifth of the examples with the T that is best for
@@ -77,7 +80,7 @@ def refinement(probs: Array, labels: Array) -> Refinement:
     """
     from scipy.optimize import minimize_scalar  # loaded when first used
 
-    sample = Sample(probs, labels)
+    sample = Sample(probs, labels, pixels=True, ignore_index=ignore_index)
     if sample.size < 2:
         raise InputError("probs has one example: a temperature for new examples needs at least two")
     order = torch.randperm(sample.size, generator=generator(0, "refinement"))

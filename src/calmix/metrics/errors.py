@@ -15,7 +15,14 @@ from calmix.metrics.sample import Sample
 MOVED = "its bins have equally many values, and repeated rows would move their edges"
 
 
-def ece(probs: Array, labels: Array, *, num_bins: int = 15, weights: Array | None = None) -> float:
+def ece(
+    probs: Array,
+    labels: Array,
+    *,
+    num_bins: int = 15,
+    weights: Array | None = None,
+    ignore_index: int | None = None,
+) -> float:
     """Expected calibration error: the largest probability of each row, bins of equal width.
 
     Bin m holds (m-1)/M < p <= m/M. For probs (N,) they are bins of P(y = 1) itself. An example counts as
@@ -25,7 +32,7 @@ def ece(probs: Array, labels: Array, *, num_bins: int = 15, weights: Array | Non
     >>> ece(torch.tensor([[0.75, 0.25], [0.25, 0.75]]), torch.tensor([0, 0]))
     0.25
     """
-    sample = Sample(probs, labels, weights=weights)
+    sample = Sample(probs, labels, weights=weights, pixels=True, ignore_index=ignore_index)
     return ece_statistic(sample, num_bins=num_bins).of(sample)
 
 
@@ -36,6 +43,7 @@ def ace(
     num_bins: int = 15,
     classwise: bool = False,
     weights: None = None,
+    ignore_index: int | None = None,
 ) -> float:
     """Adaptive calibration error: as `ece`, with bins of equally many values.
 
@@ -46,11 +54,18 @@ def ace(
     0.5
     """
     refuse_weights("ace", weights, MOVED)
-    sample = Sample(probs, labels)
+    sample = Sample(probs, labels, pixels=True, ignore_index=ignore_index)
     return ace_statistic(sample, num_bins=num_bins, classwise=classwise).of(sample)
 
 
-def sce(probs: Array, labels: Array, *, num_bins: int = 15, weights: Array | None = None) -> float:
+def sce(
+    probs: Array,
+    labels: Array,
+    *,
+    num_bins: int = 15,
+    weights: Array | None = None,
+    ignore_index: int | None = None,
+) -> float:
     """Static calibration error: each class against the rest, bins of equal width, mean over the classes.
 
     For probs (N,) the one class is y = 1. An example counts as often as its weight (N,) says. Nixon et al.
@@ -60,12 +75,18 @@ def sce(probs: Array, labels: Array, *, num_bins: int = 15, weights: Array | Non
     >>> sce(torch.tensor([[0.75, 0.25], [0.25, 0.75]]), torch.tensor([0, 0]))
     0.5
     """
-    sample = Sample(probs, labels, weights=weights)
+    sample = Sample(probs, labels, weights=weights, pixels=True, ignore_index=ignore_index)
     return sce_statistic(sample, num_bins=num_bins).of(sample)
 
 
 def tace(
-    probs: Array, labels: Array, *, num_bins: int = 15, threshold: float = 0.01, weights: None = None
+    probs: Array,
+    labels: Array,
+    *,
+    num_bins: int = 15,
+    threshold: float = 0.01,
+    weights: None = None,
+    ignore_index: int | None = None,
 ) -> float:
     """Thresholded adaptive calibration error: class-wise `ace` of the probabilities above `threshold`.
 
@@ -77,7 +98,7 @@ def tace(
     0.375
     """
     refuse_weights("tace", weights, MOVED)
-    sample = Sample(probs, labels)
+    sample = Sample(probs, labels, pixels=True, ignore_index=ignore_index)
     return tace_statistic(sample, num_bins=num_bins, threshold=threshold).of(sample)
 
 

@@ -26,7 +26,9 @@ class Reliability:
     gap: Tensor
 
 
-def reliability(probs: Array, labels: Array, *, num_bins: int = 15) -> Reliability:
+def reliability(
+    probs: Array, labels: Array, *, num_bins: int = 15, ignore_index: int | None = None
+) -> Reliability:
     """Accuracy and confidence in bins of equal width of the largest probability: the bins of `ece`.
 
     >>> import torch
@@ -34,12 +36,17 @@ def reliability(probs: Array, labels: Array, *, num_bins: int = 15) -> Reliabili
     >>> diagram.count.tolist(), diagram.gap.tolist()
     ([0, 2], [nan, -0.25])
     """
-    sample = Sample(probs, labels)
+    sample = Sample(probs, labels, pixels=True, ignore_index=ignore_index)
     return reliability_of(ece_statistic(sample, num_bins=num_bins).sum(sample.blocks()))
 
 
 def class_gap(
-    probs: Array, labels: Array, *, group: Array | None = None, num_groups: int | None = None
+    probs: Array,
+    labels: Array,
+    *,
+    group: Array | None = None,
+    num_groups: int | None = None,
+    ignore_index: int | None = None,
 ) -> Tensor:
     """Accuracy minus mean confidence over the examples of each true class (C,), or of each group.
 
@@ -50,7 +57,7 @@ def class_gap(
     >>> class_gap(torch.tensor([[0.75, 0.25, 0], [0.25, 0.75, 0]]), torch.tensor([0, 0])).tolist()
     [-0.25, nan, nan]
     """
-    sample = Sample(probs, labels, group, num_groups)
+    sample = Sample(probs, labels, group, num_groups, pixels=True, ignore_index=ignore_index)
     return gap_by_bin(class_gap_statistic(sample).sum(sample.blocks()))
 
 

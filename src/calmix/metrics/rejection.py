@@ -22,7 +22,7 @@ class Selective:
     eaurc: float
 
 
-def selective(probs: Array, labels: Array) -> Selective:
+def selective(probs: Array, labels: Array, *, ignore_index: int | None = None) -> Selective:
     """Risk against coverage, examples in order of falling confidence (Geifman & El-Yaniv 2017).
 
     Examples of equal confidence have no order: their errors count evenly, as on average over all orders of
@@ -33,7 +33,10 @@ def selective(probs: Array, labels: Array) -> Selective:
     >>> result.risk.tolist(), result.aurc
     ([0.0, 0.0, 0.3333333333333333], 0.1111111111111111)
     """
-    blocks = [(block.columns.amax(1).double(), ~block.correct) for block in Sample(probs, labels).blocks()]
+    blocks = [
+        (block.columns.amax(1).double(), ~block.correct)
+        for block in Sample(probs, labels, pixels=True, ignore_index=ignore_index).blocks()
+    ]
     confidence, error = (torch.cat(parts) for parts in zip(*blocks, strict=True))
     n, wrong = len(error), int(error.sum())
     _, level, size = torch.unique(-confidence, return_inverse=True, return_counts=True)

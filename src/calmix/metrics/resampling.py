@@ -115,11 +115,18 @@ def bootstrap_each(
     return [intervals[i] for i in range(len(metrics))]
 
 
+UNBOUND = {
+    "weights": "draws have none",
+    "ignore_index": "pixels of one image are not independent draws; leave those rows out yourself",
+}
+
+
 def unbind(metric: Callable[..., float]) -> tuple[Callable[..., float], dict[str, Any]]:
     """A metric and the options that `functools.partial` bound to it."""
     if isinstance(metric, functools.partial) and not metric.args:
-        if metric.func in STATISTICS and "weights" in metric.keywords:
-            raise InputError(f"weights cannot be bound to {metric.func.__name__} here: draws have none")
+        for name, reason in UNBOUND.items():
+            if metric.func in STATISTICS and name in metric.keywords:
+                raise InputError(f"{name} cannot be bound to {metric.func.__name__} here: {reason}")
         return metric.func, metric.keywords
     return metric, {}
 

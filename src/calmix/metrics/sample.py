@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,10 +11,12 @@ from torch import Tensor
 
 from calmix.errors import InputError
 from calmix.metrics import checks
-from calmix.metrics.checks import SUM_TOLERANCE, Array
+from calmix.metrics.checks import Array, sum_tolerance
+from calmix.metrics.trailing import class_rows, labelled_rows
 
 BLOCK = 1 << 17  # values in a block: about 3 MB with its float64 copy and its cells
 CHUNK = 1 << 20  # values in a chunk of columns
+MAX_TIE = (1 + checks.MAX_SUM_TOLERANCE) / 2  # two equal largest probabilities are at most that
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +52,7 @@ class Block:
         """
         hit = self.label_probability == self.confidence
         # NumPy's flatnonzero and take are two or three times as fast as torch's.
-        candidates = np.flatnonzero(hit & (self.confidence <= 0.5 + SUM_TOLERANCE))
+        candidates = np.flatnonzero(hit & (self.confidence <= MAX_TIE))
         if len(candidates):
             probs = torch.from_numpy(self.probs.numpy().take(candidates, 0))
             largest = probs == torch.from_numpy(self.confidence.numpy().take(candidates))[:, None]
@@ -106,6 +109,9 @@ class Sample:
     """Predictions and true labels: probs (N, C) or P(y = 1) (N,), labels (N,), and optionally a group and a
     weight (N,) for each example.
 
+    With `pixels`, probs may be (N, C, ...) and the others (N, ...): every pixel is a row, and those whose
+    label is `ignore_index` are left out.
+
     Everything is computed on the CPU, block by block, whatever the arrays' device: results do not depend on
     the device, which may lack float64, and a memory-mapped array is never read whole.
     """
@@ -117,7 +123,12 @@ class Sample:
         group: Array | None = None,
         num_groups: int | None = None,
         weights: Array | None = None,
+        *,
+        pixels: bool = False,
+        ignore_index: int | None = None,
     ):
+        if pixels:
+            probs, labels, group, weights = _rows(probs, labels, group, weights, ignore_index)
         checks.check_probs(probs)
         checks.check_array("labels", labels, "examples", integers=True)
         checks.check_length("labels", labels, probs.shape[0])
@@ -126,6 +137,7 @@ class Sample:
         self.classes: int = 1 if self.binary else probs.shape[1]  # columns of probabilities
         self.labels = 2 if self.binary else self.classes
         self.groups = self.labels
+        self._tolerance = sum_tolerance(probs)
         self._probs, self._labels, self._group = probs[:, None] if self.binary else probs, labels, group
         self._weights = None if weights is None else relative_weights(weights, self.size)
         if group is None:
@@ -143,7 +155,10 @@ class Sample:
         for start in range(0, self.size, rows):
             part = slice(start, start + rows)
             probs, labels = floats(self._probs[part]), integers(self._labels[part])
-            (checks.check_unit if self.binary else checks.check_rows)(probs, start)
+            if self.binary:
+                checks.check_unit(probs, start)
+            else:
+                checks.check_rows(probs, start, self._tolerance)
             checks.check_range("labels", labels, self.labels, start)
             group = labels
             if self._group is not None:
@@ -173,6 +188,39 @@ class Sample:
     def confidences(self) -> Tensor:
         """The largest probability of every row, (N,)."""
         return torch.cat([block.confidence for block in self.blocks()])
+
+
+def _rows(
+    probs: Array, labels: Array, group: Array | None, weights: Array | None, ignore_index: int | None
+) -> Any:
+    """Rows of pixels, (N, C, ...) -> (N * ..., C), without those to ignore."""
+    if getattr(probs, "ndim", 2) == getattr(labels, "ndim", 1) + 1 > 2:
+        axes = ("examples", "classes", *(f"axis {k}" for k in range(2, probs.ndim)))
+        checks.check_array("probs", probs, *axes)
+        shape = (probs.shape[0], *probs.shape[2:])
+        for name, column in (("labels", labels), ("group", group), ("weights", weights)):
+            if column is not None and tuple(getattr(column, "shape", ())) != shape:
+                given = tuple(getattr(column, "shape", ()))
+                raise InputError(
+                    f"{name} has shape {given}, probs {tuple(probs.shape)}: give one for each pixel, "
+                    f"{shape}; the classes are axis 1 of probs"
+                )
+        probs, labels = class_rows(probs), labels.reshape(-1)
+        group, weights = (None if column is None else column.reshape(-1) for column in (group, weights))
+    if ignore_index is not None:
+        checks.check_array("labels", labels, "examples", integers=True)
+        checks.check_length("labels", labels, probs.shape[0])
+        kept = labelled_rows(labels, ignore_index)
+        if kept is not None:
+            return [None if c is None else _take(c, kept) for c in (probs, labels, group, weights)]
+    return probs, labels, group, weights
+
+
+def _take(array: Any, rows: Any) -> Any:
+    """The rows of an array, whichever of the two kinds the positions are."""
+    if isinstance(array, Tensor):
+        return array[torch.as_tensor(rows, device=array.device)]
+    return array[np.asarray(rows.cpu() if isinstance(rows, Tensor) else rows)]
 
 
 def relative_weights(weights: Array, examples: int) -> Tensor:

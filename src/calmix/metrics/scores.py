@@ -12,7 +12,9 @@ from calmix.metrics.checks import Array
 from calmix.metrics.sample import BinaryBlock, Block, Sample
 
 
-def accuracy(probs: Array, labels: Array, *, weights: Array | None = None) -> float:
+def accuracy(
+    probs: Array, labels: Array, *, weights: Array | None = None, ignore_index: int | None = None
+) -> float:
     """Fraction of examples whose first largest probability is the label's.
 
     For probs (N,), y = 1 is predicted where P(y = 1) > 1/2.
@@ -21,10 +23,12 @@ def accuracy(probs: Array, labels: Array, *, weights: Array | None = None) -> fl
     >>> accuracy(torch.tensor([[0.9, 0.1], [0.5, 0.5]]), torch.tensor([0, 1]))
     0.5
     """
-    return ACCURACY.of(Sample(probs, labels, weights=weights))
+    return ACCURACY.of(Sample(probs, labels, weights=weights, pixels=True, ignore_index=ignore_index))
 
 
-def gap(probs: Array, labels: Array, *, weights: Array | None = None) -> float:
+def gap(
+    probs: Array, labels: Array, *, weights: Array | None = None, ignore_index: int | None = None
+) -> float:
     """Accuracy minus mean confidence: positive for under-confident predictions.
 
     For probs (N,) the rate of y = 1 minus the mean of P(y = 1).
@@ -33,20 +37,24 @@ def gap(probs: Array, labels: Array, *, weights: Array | None = None) -> float:
     >>> gap(torch.tensor([[0.75, 0.25], [0.5, 0.5]]), torch.tensor([0, 0]))
     0.375
     """
-    return GAP.of(Sample(probs, labels, weights=weights))
+    return GAP.of(Sample(probs, labels, weights=weights, pixels=True, ignore_index=ignore_index))
 
 
-def nll(probs: Array, labels: Array, *, weights: Array | None = None) -> float:
+def nll(
+    probs: Array, labels: Array, *, weights: Array | None = None, ignore_index: int | None = None
+) -> float:
     """Mean negative log-likelihood, natural logarithm; `inf` if a label has probability 0.
 
     >>> import torch
     >>> nll(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]))
     inf
     """
-    return NLL.of(Sample(probs, labels, weights=weights))
+    return NLL.of(Sample(probs, labels, weights=weights, pixels=True, ignore_index=ignore_index))
 
 
-def brier(probs: Array, labels: Array, *, weights: Array | None = None) -> float:
+def brier(
+    probs: Array, labels: Array, *, weights: Array | None = None, ignore_index: int | None = None
+) -> float:
     """Brier score: sum over the classes of (p_k - [y = k])², between 0 and 2, mean over the examples.
 
     For probs (N,) the mean of (P(y = 1) - y)², between 0 and 1.
@@ -55,7 +63,7 @@ def brier(probs: Array, labels: Array, *, weights: Array | None = None) -> float
     >>> brier(torch.tensor([[0.75, 0.25]]), torch.tensor([1]))
     1.125
     """
-    return BRIER.of(Sample(probs, labels, weights=weights))
+    return BRIER.of(Sample(probs, labels, weights=weights, pixels=True, ignore_index=ignore_index))
 
 
 def _mean(value: Callable[[Block], Tensor], low: float, high: float | None = None) -> Statistic:

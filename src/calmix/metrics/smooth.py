@@ -12,7 +12,7 @@ LEAST = 2 / GRID  # the smallest bandwidth
 Floats = npt.NDArray[np.float64]
 
 
-def smooth_ece(probs: Array, labels: Array) -> float:
+def smooth_ece(probs: Array, labels: Array, *, ignore_index: int | None = None) -> float:
     """SmoothECE (Błasiok & Nakkiran 2023): no bins, and a bandwidth of its own.
 
     With residuals r_i = confidence_i - hit_i, smECE_s is the integral over t in [0, 1] of
@@ -28,7 +28,7 @@ def smooth_ece(probs: Array, labels: Array) -> float:
     """
     from scipy.optimize import brentq  # loaded when first used
 
-    cosines = _cosines(_masses(Sample(probs, labels)))
+    cosines = _cosines(_masses(Sample(probs, labels, pixels=True, ignore_index=ignore_index)))
     if _smoothed(cosines, LEAST) <= LEAST:
         return _smoothed(cosines, LEAST)
     return float(brentq(lambda s: _smoothed(cosines, s) - s, LEAST, 1.0, xtol=1e-12))
