@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from calmix.auditing import audit
     from calmix.corruptions import CORRUPTIONS, EXTRA_CORRUPTIONS, corrupt
     from calmix.report.reliability import plot_reliability
+    from calmix.runs.api import evaluate, load_runs, train
 
 # Loaded when first used: they import OpenCV, SciPy's statistics or matplotlib.
 _LAZY = {
@@ -35,7 +36,10 @@ _LAZY = {
     "EXTRA_CORRUPTIONS": "calmix.corruptions",
     "audit": "calmix.auditing",
     "corrupt": "calmix.corruptions",
+    "evaluate": "calmix.runs.api",
+    "load_runs": "calmix.runs.api",
     "plot_reliability": "calmix.report.reliability",
+    "train": "calmix.runs.api",
 }
 
 
@@ -70,12 +74,14 @@ __all__ = [
     "cross_entropy",
     "data",
     "ensembles",
+    "evaluate",
     "fit_calibrator",
     "fit_conformal",
     "fit_temperature",
     "jensen_shannon",
     "load_calibrator",
     "load_predictions",
+    "load_runs",
     "metrics",
     "models",
     "parameter_groups",
@@ -83,4 +89,5 @@ __all__ = [
     "pool",
     "save_predictions",
     "smooth_labels",
+    "train",
 ]
