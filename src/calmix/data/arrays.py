@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from calmix.data.dataset import DataSet, Examples, Part, kind_of
+from calmix.data.dataset import DataSet, Part, kind_of
 from calmix.data.folder import ImageFiles
 from calmix.errors import InputError
 
@@ -42,7 +42,9 @@ def from_arrays(
         raise InputError(f"{name} has only one of x_val and y_val: give both, or neither")
     present = [part for part in PARTS if f"x_{part}" in values]
     names, labels = _labels(name, {part: values[f"y_{part}"] for part in present}, classes)
-    group_names, groups = _groups(name, {p: values[f"groups_{p}"] for p in present if f"groups_{p}" in values})
+    group_names, groups = _groups(
+        name, {p: values[f"groups_{p}"] for p in present if f"groups_{p}" in values}
+    )
     parts = {}
     for part in present:
         inputs = _inputs(f"{name}: x_{part}", values[f"x_{part}"])
@@ -137,8 +139,8 @@ def _finite(where: str, inputs: Tensor) -> None:
         value = inputs[tuple(place)].item()
         count = int((~finite).sum())
         raise InputError(
-            f"{where} {place} is {value} ({count:,} such value{'s' * (count > 1)} in all): fill it in, or drop "
-            "the row"
+            f"{where} {place} is {value} ({count:,} such value{'s' * (count > 1)} in all): fill it in, or "
+            "drop the row"
         )
 
 
@@ -173,7 +175,9 @@ def _groups(name: str, columns: dict[str, Array]) -> tuple[tuple[str, ...] | Non
             )
     values = np.unique(np.concatenate(list(columns.values())))
     names = tuple(map(str, values))
-    return names, {part: torch.from_numpy(np.searchsorted(values, column)) for part, column in columns.items()}
+    return names, {
+        part: torch.from_numpy(np.searchsorted(values, column)) for part, column in columns.items()
+    }
 
 
 def _codes(where: str, text: Array, names: tuple[str, ...]) -> Tensor:

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from calmix.errors import InputError
 
-
 Kind: TypeAlias = Literal["image", "vector", "tensor", "tokens"]
 
 
@@ -70,7 +69,8 @@ class Part:
         if (dtype, ndim) not in {(torch.uint8, 4), (torch.int64, 2)} and (dtype != torch.float32 or ndim < 2):
             got = f"{dtype} {tuple(self.inputs.shape)}"
             raise InputError(
-                f"inputs must be uint8 images (N, H, W, C), float32 (N, ...) or int64 tokens (N, L), got {got}"
+                "inputs must be uint8 images (N, H, W, C), float32 (N, ...) or int64 tokens (N, L), "
+                f"got {got}"
             )
         for name, column in (("labels", self.labels), ("groups", self.groups)):
             if column is not None and (column.dtype != torch.int64 or column.shape != self.inputs.shape[:1]):

@@ -19,7 +19,9 @@ def load_npz(path: Path) -> DataSet:
     try:
         with np.load(path, allow_pickle=False) as archive:
             if not hasattr(archive, "files"):
-                raise InputError(f"{path} is one array: save x_train, y_train, x_test and y_test with np.savez")
+                raise InputError(
+                    f"{path} is one array: save x_train, y_train, x_test and y_test with np.savez"
+                )
             arrays = {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None

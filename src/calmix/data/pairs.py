@@ -39,7 +39,9 @@ def from_datasets(train: Any, test: Any, *, validation: Any = None, name: str = 
 
 def _read(where: str, source: Any) -> Part:
     if not hasattr(source, "__len__") or not hasattr(source, "__getitem__"):
-        raise InputError(f"{where} must be a map-style Dataset, with len() and [i], got {type(source).__name__}")
+        raise InputError(
+            f"{where} must be a map-style Dataset, with len() and [i], got {type(source).__name__}"
+        )
     if not len(source):
         raise InputError(f"{where} has no examples")
     inputs, labels = [], []

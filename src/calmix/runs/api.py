@@ -66,12 +66,12 @@ def train(
     reporter: Reporter | None = None,
     **fields: Any,
 ) -> Run:
-    """Train and evaluate a run, as `calmix train` does; an interrupted one is resumed, a finished one returned.
+    """Train and evaluate a run, as `calmix train` does: resume an interrupted one, return a finished one.
 
-    `network` is a function, a class, `"file.py:make"` or `"package.module:make"`, called with `shape=` (as the
-    data, channels first), `num_classes=` and `network_options`; or the name of a built-in network. `dataset`
-    is a name, a `.npz` file, a folder of images, `"file.py:load"`, a `calmix.data.DataSet`, or a pair (train,
-    test) of map-style torch Datasets. `augment` is parts joined with `+`, or `"file.py:make_mixer"`. `fields`
+    `network` is a function, a class, `"file.py:make"` or `"package.module:make"`, called with `shape=` (as
+    the data, channels first), `num_classes=` and `network_options`; or the name of a built-in network.
+    `dataset` is a name, a `.npz` file, a folder of images, `"file.py:load"`, a `calmix.data.DataSet`, or a
+    pair (train, test) of map-style torch Datasets. `augment` is parts joined with `+`, or `"file.py:make_mixer"`. `fields`
     are the recipe's: `epochs=3`, `members=8`, `seed=1`. Progress is shown on standard error, or goes to
     `reporter`.
 
@@ -161,5 +161,3 @@ def _shown(reporter: Reporter | None) -> Iterator[Reporter]:
         return
     with Display() as display:
         yield display
-
-

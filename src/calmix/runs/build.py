@@ -47,8 +47,8 @@ def load_splits(recipe: Recipe, data_root: Path | None) -> Splits:
         train, validation = whole.train, whole.validation
         if recipe.validation_size > len(validation):
             raise InputError(
-                f"validation_size {recipe.validation_size}: {recipe.dataset} has {len(validation)} validation "
-                "examples"
+                f"validation_size {recipe.validation_size}: {recipe.dataset} has {len(validation)} examples "
+                "for validation"
             )
         validation = validation.take(subset(validation.labels, recipe.validation_size))
         if recipe.train_on_validation:
@@ -106,7 +106,9 @@ def _own_network(recipe: Recipe, shape: Sequence[int], num_classes: int) -> nn.M
     options = {"shape": tuple(shape), "num_classes": num_classes, **recipe.network_options}
     network = code.call("network", recipe.network, make, **options)
     if not isinstance(network, nn.Module):
-        raise InputError(f"network {recipe.network} must return a torch.nn.Module, got {type(network).__name__}")
+        raise InputError(
+            f"network {recipe.network} must return a torch.nn.Module, got {type(network).__name__}"
+        )
     return network
 
 
@@ -231,7 +233,9 @@ def _check_augmentation(recipe: Recipe, splits: Splits) -> None:
                 f"shape {shape}: leave it out"
             )
         if "cutmix" in recipe.mixing:
-            raise InputError(f"{recipe.mixing} cuts images, and {recipe.dataset} has {kind} examples: use mixup")
+            raise InputError(
+                f"{recipe.mixing} cuts images, and {recipe.dataset} has {kind} examples: use mixup"
+            )
     if kind == "tokens" and recipe.standardise:
         raise InputError(f"standardise=True is for numbers, and {recipe.dataset} has tokens: leave it out")
 

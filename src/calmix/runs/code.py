@@ -1,8 +1,9 @@
 """Code of the user's own that a recipe names: networks, data loaders and mixers.
 
-`"file.py:make"` is a function in a file, `"package.module:make"` one that can be imported, and `"<python>:make"`
-one that was given as an object, from a notebook say. A recipe holds the text and the SHA-256 digest of the
-source: of the whole file, or of the object's own source. What the file imports is not part of the digest.
+`"file.py:make"` is a function in a file, `"package.module:make"` one that can be imported, and
+`"<python>:make"` one that was given as an object, from a notebook say. A recipe holds the text and the SHA-256
+digest of the source: of the whole file, or of the object's own source. What the file imports, and values that
+a function takes from outside of itself, are not part of the digest.
 
 A recipe may come from somewhere else, so code is loaded only
 
@@ -66,7 +67,8 @@ def given(what: str, value: str | Callable[..., Any]) -> Code:
         path = _module_file(place, (*sys.path, os.getcwd())) or Path()
         if path == Path():
             raise InputError(
-                f"{what} {value!r}: no module {place!r} is importable here; give file.py:{name}, or set PYTHONPATH"
+                f"{what} {value!r}: no module {place!r} is importable here; give file.py:{name}, or set "
+                "PYTHONPATH"
             )
     code = Code(text, file_digest(path), str(path))
     remember(_key(code.digest, name), _load_file(what, code))
@@ -104,7 +106,9 @@ def load(what: str, code: Code) -> Callable[..., Any]:
     if not code.path or not path.is_absolute() or not path.is_file():
         raise InputError(f"{what} {code.text!r}: {code.path or 'its file'} is not on this machine; {remedy}")
     if any((folder / "recipe.json").exists() for folder in path.parents):
-        raise InputError(f"{what} {code.text!r}: {path} lies in a run folder, from which nothing runs; {remedy}")
+        raise InputError(
+            f"{what} {code.text!r}: {path} lies in a run folder, from which nothing runs; {remedy}"
+        )
     if file_digest(path) != code.digest:
         raise InputError(
             f"{what} {code.text!r}: {path} has changed since the recipe was written; restore it, or {remedy}"
@@ -215,7 +219,9 @@ def _load_file(what: str, code: Code) -> Callable[..., Any]:
         else:
             module = importlib.import_module(place)
             if _IMPORTED.setdefault(place, code.digest) != code.digest:
-                raise InputError(f"{what} {code.text!r}: {path} has changed since it was imported: restart Python")
+                raise InputError(
+                    f"{what} {code.text!r}: {path} has changed since it was imported: restart Python"
+                )
     functions = [key for key, value in vars(module).items() if callable(value) and key[0] != "_"]
     if not callable(getattr(module, name, None)):
         one_of(f"function of {path.name}", name, functions)

@@ -43,16 +43,16 @@ class Runs(Sequence[Run]):
     def rows(self) -> list[dict[str, Any]]:
         """One row for each evaluated run, condition, and pool or member.
 
-        `condition` is `test` or `<corruption>-<severity>`, `of` is `pool` or `member`, `member` its number. The
-        metrics are fractions; those of the pool at the fitted temperature begin with `scaled_`. The recipe's
-        fields come first.
+        `condition` is `test` or `<corruption>-<severity>`, `of` is `pool` or `member`, `member` its number.
+        The metrics are fractions; those of the pool at the fitted temperature begin with `scaled_`. The
+        recipe's fields come first.
         """
         return [row for run in self if run.summary_path.exists() for row in _rows(run)]
 
     def to_frame(self) -> Any:
         """`rows()` as a pandas DataFrame."""
         try:
-            import pandas
+            import pandas  # type: ignore[import-untyped]
         except ImportError:
             raise InputError("to_frame needs pandas: pip install pandas, or use rows()") from None
         return pandas.DataFrame(self.rows())

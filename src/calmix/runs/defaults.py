@@ -7,18 +7,28 @@ import torch
 from calmix import data
 from calmix.data import DataSet, Kind, kind_of
 from calmix.errors import InputError
-from calmix.runs.recipe import Recipe
+from calmix.runs.recipe import NETWORKS, Recipe
 
 STEPS = 3000  # of training, for each stream
 MOST_EPOCHS, FEWEST_EPOCHS = 100, 5
 LARGEST_VALIDATION = 2500
 # AdamW needs rates of its own; the warm-up is a twentieth of the epochs.
-ADAMW: dict[str, Any] = {"optimiser": "adamw", "learning_rate": 1e-3, "weight_decay": 0.01, "schedule": "cosine"}
-SGD: dict[str, Any] = {"optimiser": "sgd", "weight_decay": 5e-4, "schedule": "one-cycle", "warmup_epochs": 0.0}
+ADAMW: dict[str, Any] = {
+    "optimiser": "adamw",
+    "learning_rate": 1e-3,
+    "weight_decay": 0.01,
+    "schedule": "cosine",
+}
+SGD: dict[str, Any] = {
+    "optimiser": "sgd",
+    "weight_decay": 5e-4,
+    "schedule": "one-cycle",
+    "warmup_epochs": 0.0,
+}
 
 
-def derived_fields(whole: DataSet, *, network: str | None, optimiser: str | None) -> dict[str, Any]:
-    """Fields for a data set of the user's own.
+def derived_fields(whole: DataSet, *, network: Any, optimiser: str | None) -> dict[str, Any]:
+    """Fields for a data set of the user's own, with a network of the user's own, a built-in one or any.
 
     About 3,000 steps in batches of up to 64; a fifth of the training part, at most 2,500 examples, for
     validation where no part is given for it. Images are shifted by a sixteenth of their side and not flipped,
@@ -41,11 +51,10 @@ def derived_fields(whole: DataSet, *, network: str | None, optimiser: str | None
     fields |= optimiser_fields(optimiser or ("adamw" if kind == "tokens" else "sgd"), fields["epochs"])
     if kind == "image":
         fields["pad"] = min(4, min(shape[1:]) // 16)
-    if network is None:
-        fields |= _network(whole, kind)
-    elif fields["optimiser"] == "sgd":
-        fields["learning_rate"] = 0.05
-    return fields
+    rates = {} if fields["optimiser"] != "sgd" else {"learning_rate": 0.05}
+    if network is None or network in NETWORKS:
+        return {**fields, **_built_in_network(whole, kind, network), **rates}
+    return fields | rates
 
 
 def epochs(examples: int, batch_size: int) -> int:
@@ -73,17 +82,27 @@ def describe(recipe: Recipe, whole: DataSet) -> str:
     )
 
 
-def _network(whole: DataSet, kind: Kind) -> dict[str, Any]:
-    """A built-in network for the kind of data."""
-    if kind == "vector":
-        return {"network": "mlp", "hidden": 128, "learning_rate": 0.05}
-    if kind == "image" and min(whole.train.shape[1:]) >= 8:
-        width = 16 if max(whole.train.shape[1:]) <= 28 else 32
-        return {"network": "small_resnet", "width": width, "learning_rate": 0.1, **_normalisation(whole)}
-    raise InputError(
-        f"{whole.name} has {kind} examples of shape {whole.train.shape}, for which there is no built-in "
-        "network: pass network='file.py:make'"
+def _built_in_network(whole: DataSet, kind: Kind, network: str | None) -> dict[str, Any]:
+    """A built-in network for the kind of data, with its options."""
+    shape = whole.train.shape
+    pixels = kind == "image"
+    if network is None and (kind == "vector" or (pixels and min(shape[1:]) < 8)):
+        network = "mlp"
+    elif network is None and pixels:
+        network = "small_resnet"
+    elif network is None or kind == "tokens":
+        raise InputError(
+            f"{whole.name} has {kind} examples of shape {shape}, for which there is no built-in network: "
+            "pass network='file.py:make'"
+        )
+    options: dict[str, Any] = {"mlp": {"hidden": 128}, "small_resnet": {"width": _width(shape)}}.get(
+        network, {}
     )
+    return {"network": network, **options, **(_normalisation(whole) if pixels else {})}
+
+
+def _width(shape: tuple[int, ...]) -> int:
+    return 16 if max(shape[1:], default=0) <= 28 else 32
 
 
 def _normalisation(whole: DataSet) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def offers_embeddings(network: nn.Module) -> bool:
 
 
 class MixPoint:
-    """Where a network mixes what passes: nothing, or while `mixing` holds by the plans of a batch's shards."""
+    """Where a network mixes what passes: nothing, or within `mixing` by the plans of a batch's shards."""
 
     def __init__(self) -> None:
         self.plans: Sequence[Plan] = ()
@@ -122,8 +122,7 @@ def mix_points(model: nn.Module, mix_after: str) -> list[MixPoint]:
 
 def find_module(network: Any, name: str) -> nn.Module:
     """The module of that name in a network, or in the one that calmix wrapped."""
-    inner: nn.Module = network
-    names = dict(inner.named_modules())
+    names: dict[str, nn.Module] = dict(network.named_modules())
     if name not in names and f"network.{name}" in names:
         name = f"network.{name}"
     if name not in names or not name:

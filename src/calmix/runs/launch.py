@@ -133,8 +133,8 @@ def _refuse_changed_sources(run: Run, reporter: Reporter) -> None:
         what = " and ".join(f"{name} {getattr(recipe, name)}" for name in names)
         if not other.trained:
             raise InputError(
-                f"{what} has changed since {other.folder} was begun: restore it to go on with that run, or remove "
-                "the folder (or choose another out) to train anew"
+                f"{what} has changed since {other.folder} was begun: restore it to go on with that run, or "
+                "remove the folder (or choose another out) to train anew"
             )
         reporter(Message(f"{what} has changed since {other.folder.name}: this is a new run"))
 

@@ -24,7 +24,7 @@ _DATA: dict[str, data.DataSet] = {}  # data sets that this process was given as 
 
 
 def function_fields(field: str, value: str | Callable[..., Any]) -> dict[str, Any]:
-    """Fields of a recipe for a `network` or a `mixing` that the user gives: built in, a text or a function."""
+    """Fields of a recipe for a `network` or a `mixing` that the user gives: a name, a text or a function."""
     if isinstance(value, str) and not code.is_code(value):
         return {field: value, "digests": {field: None}, "paths": {field: None}}
     given = code.given(field, value)
@@ -113,10 +113,13 @@ def merge(old: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str
 def short(text: str) -> str:
     """The part of a text that suits a folder's name.
 
-    >>> short("nets.py:make"), short("mine.npz"), short("cifar10")
-    ('make', 'mine', 'cifar10')
+    >>> short("nets.py:make"), short("package.module:load"), short("mine.npz"), short("cifar10")
+    ('nets', 'module', 'mine', 'cifar10')
     """
-    name = text.rpartition(":")[2] if code.is_code(text) else text.removesuffix(".npz")
+    name = text
+    if code.is_code(text):
+        name = text.rpartition(":")[0].removesuffix(".py").rpartition(".")[2]
+    name = name.removesuffix(".npz")
     return re.sub(r"[^\w.+-]+", "_", name)
 
 

@@ -13,7 +13,7 @@ from calmix.runs import own
 from calmix.runs.augmentation import parse_augmentation
 from calmix.runs.code import is_code
 from calmix.runs.defaults import derived_fields, optimiser_fields
-from calmix.runs.recipe import ENSEMBLES, NETWORK_OPTIONS, OPTIMISERS, Recipe, gather_options
+from calmix.runs.recipe import ENSEMBLES, NETWORK_OPTIONS, NETWORKS, OPTIMISERS, Recipe, gather_options
 
 SCALES = ("paper", "laptop", "smoke")
 
@@ -152,7 +152,8 @@ def preset(
         given["mixing"] = augmentation.pop("mixing")
     if not (isinstance(dataset, str) and dataset in data.NAMES):
         recipe = _own_data(dataset, ensemble, augmentation, scale, network, optimiser)
-        return dataclasses.replace(recipe.with_own(**given), seed=seed)
+        given.pop("network", None)
+        return dataclasses.replace(recipe.with_own(**given) if given else recipe, seed=seed)
     recipe = _built_in(dataset, ensemble, augmentation, scale=scale, paper_code=paper_code, seed=seed)
     if optimiser not in (None, recipe.optimiser):
         recipe = recipe.replace(**optimiser_fields(optimiser or "sgd", recipe.epochs))
@@ -168,6 +169,8 @@ def _own_data(
     optimiser: str | None,
 ) -> Recipe:
     """The recipe for data of the user's own, with a built-in network unless one is given."""
+    if isinstance(network, str) and not is_code(network):
+        one_of("network", network, NETWORKS)
     whole, found = own.dataset_fields(dataset)
     assert whole is not None
     fields: dict[str, Any] = {"ensemble": ensemble, "scale": scale, **augmentation}
@@ -180,14 +183,18 @@ def _own_data(
     else:
         fields |= derived_fields(whole, network=network, optimiser=optimiser)
         fields["members"] = LAPTOP_MEMBERS[ensemble]
-    if ensemble == "mc" and network is None:
+    if ensemble == "mc":
         fields["dropout"] = 0.1
     fields["alpha"] = MIXING_ALPHA.get(augmentation.get("mixing", ""), {}).get("", 1.0)
     if scale == "smoke":
         fields |= _shrunk(fields, whole) | {"members": SMOKE_MEMBERS[ensemble]}
-    found = {name: own.merge({}, value) if isinstance(value, dict) else value for name, value in found.items()}
     if network is not None:
-        fields = {name: value for name, value in fields.items() if name not in NETWORK_OPTIONS}
+        of_network = own.function_fields("network", network)
+        found |= {name: found[name] | of_network.pop(name) for name in ("digests", "paths")} | of_network
+        if is_code(found["network"]):
+            fields = {name: value for name, value in fields.items() if name not in NETWORK_OPTIONS}
+            fields["network_options"] = {}
+    found |= {name: own.merge({}, found[name]) for name in ("digests", "paths")}
     return Recipe(**gather_options(fields | found))
 
 

@@ -289,7 +289,9 @@ class Recipe:
         given = {n: fields.pop(n) for n in OWN if n in fields and "digests" not in fields}
         given = {name: value for name, value in given.items() if value != getattr(self, name)}
         start = self.with_own(**given) if given else self
-        return dataclasses.replace(start, **gather_options(fields, start._kept_options(fields.get("network"))))
+        return dataclasses.replace(
+            start, **gather_options(fields, start._kept_options(fields.get("network")))
+        )
 
     def with_own(self, **given: Any) -> "Recipe":
         """The recipe with a `network`, `dataset` or `mixing` that the user gives now, as `calmix.train` takes
@@ -300,9 +302,7 @@ class Recipe:
             for kind in ("digests", "paths"):
                 fields[kind] = own.merge(fields[kind], found.pop(kind))
             fields |= found
-        return dataclasses.replace(
-            self, **fields, network_options=self._kept_options(fields.get("network"))
-        )
+        return dataclasses.replace(self, **fields, network_options=self._kept_options(fields.get("network")))
 
     def _kept_options(self, network: str | None) -> dict[str, Any]:
         """Options that also hold for another network: of the built-in ones those that all have."""

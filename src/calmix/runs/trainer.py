@@ -243,7 +243,7 @@ class Trainer:
 
     @contextlib.contextmanager
     def _own_mixing(self) -> Iterator[None]:
-        """What a mixer of the user's own raises is said in a sentence; training can go on once it is fixed."""
+        """What a mixer of the user's own raises is said in a sentence; training goes on once it is fixed."""
         if not is_code(self.recipe.mixing):
             yield
             return
