@@ -71,9 +71,9 @@ def train(
     `network` is a function, a class, `"file.py:make"` or `"package.module:make"`, called with `shape=` (as
     the data, channels first), `num_classes=` and `network_options`; or the name of a built-in network.
     `dataset` is a name, a `.npz` file, a folder of images, `"file.py:load"`, a `calmix.data.DataSet`, or a
-    pair (train, test) of map-style torch Datasets. `augment` is parts joined with `+`, or `"file.py:make_mixer"`. `fields`
-    are the recipe's: `epochs=3`, `members=8`, `seed=1`. Progress is shown on standard error, or goes to
-    `reporter`.
+    pair (train, test) of map-style torch Datasets. `augment` is parts joined with `+`, or
+    `"file.py:make_mixer"`. `fields` are the recipe's: `epochs=3`, `members=8`, `seed=1`. Progress is shown on
+    standard error, or goes to `reporter`.
 
     >>> import tempfile
     >>> from calmix.progress import ignore

@@ -63,7 +63,7 @@ class Augmentation:
 
     @property
     def kind(self) -> Mixing:
-        """How it mixes; a mixer of the user's own sees validation data every epoch, and may choose by them."""
+        """How it mixes; one of the user's own sees validation data every epoch, and may choose by them."""
         if is_code(self.mixing):
             return Mixing(self.mixing.rpartition(":")[2], chooses_by="validation")
         return MIXINGS[self.mixing]

@@ -1,9 +1,9 @@
 """Code of the user's own that a recipe names: networks, data loaders and mixers.
 
 `"file.py:make"` is a function in a file, `"package.module:make"` one that can be imported, and
-`"<python>:make"` one that was given as an object, from a notebook say. A recipe holds the text and the SHA-256
-digest of the source: of the whole file, or of the object's own source. What the file imports, and values that
-a function takes from outside of itself, are not part of the digest.
+`"<python>:make"` one that was given as an object, from a notebook say. A recipe holds the text and the
+SHA-256 digest of the source: of the whole file, or of the object's own source. What the file imports, and
+values that a function takes from outside of itself, are not part of the digest.
 
 A recipe may come from somewhere else, so code is loaded only
 

@@ -187,6 +187,7 @@ class _Evaluation:
             return None
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
+            assert validation.labels is not None
             fitted = fit_temperature(validation.logits, validation.labels, order="pool")
         for warning in caught:
             self.reporter(Message(str(warning.message)))
@@ -223,6 +224,8 @@ def compute_metrics(
 ) -> TestScores:
     """Every metric of the pool, with its interval where asked for, a few of each member, and diversity."""
     logits, labels = predictions.logits.double(), predictions.labels
+    if labels is None:
+        raise InputError("predictions have no labels: there is nothing to compute metrics from")
     pooled = pool(logits)  # in float32 a confident mistake would have probability 0
     scores = _scores(PoolScores, pooled, labels)
     return TestScores(
