@@ -128,7 +128,7 @@ def make_nothing(*, num_classes, members):
     return 5
 '''
 
-LOADER = '''
+LOADER = """
 import numpy as np
 from calmix.data import from_arrays
 
@@ -142,7 +142,7 @@ def load():
 
 def nothing():
     return None
-'''
+"""
 
 
 def write_code(folder):

@@ -111,11 +111,13 @@ def test_a_changed_network_is_said(folder, monkeypatch):
     events = []
     other = train(folder, reporter=events.append)
     said = [event.text for event in events if isinstance(event, Message)]
-    assert any(f"network nets.py:make has changed since {run.folder.name}: this is a new run" in t for t in said)
+    assert any(
+        f"network nets.py:make has changed since {run.folder.name}: this is a new run" in t for t in said
+    )
     assert other.folder != run.folder
     forget(monkeypatch)
     run.predictions_path("test").unlink()
-    with pytest.raises(InputError, match="nets.py has changed since the recipe was written"):
+    with pytest.raises(InputError, match=r"nets\.py has changed since the recipe was written"):
         run.model()
     with pytest.raises(InputError, match="has changed since the recipe was written"):
         api.evaluate(run.folder, reporter=ignore)
@@ -200,7 +202,10 @@ def test_a_folder_of_images_by_its_path(folder):
 @pytest.mark.parametrize(
     ("network", "message"),
     [
-        ("nets.py:wrong_shape", r"must return logits \(2, 3\) for two examples of shape \(3, 9, 9\).*\(2, 4\)"),
+        (
+            "nets.py:wrong_shape",
+            r"must return logits \(2, 3\) for two examples of shape \(3, 9, 9\).*\(2, 4\)",
+        ),
         ("nets.py:raises", r"called on \(2, 3, 9, 9\), raised RuntimeError: no such luck \(nets.py, line"),
         ("nets.py:no_module", "must return a torch.nn.Module, got int"),
         ("nets.py:looks_around", "treats an example otherwise at another place of the batch"),
@@ -214,7 +219,7 @@ def test_a_network_is_checked_on_two_examples_before_training(folder, network, m
 
 
 def test_options_that_the_network_does_not_take(folder):
-    with pytest.raises(InputError, match="raised TypeError: .*unexpected keyword argument 'wdith'"):
+    with pytest.raises(InputError, match=r"raised TypeError: .*unexpected keyword argument 'wdith'"):
         train(folder, network_options={"wdith": 3})
 
 
@@ -254,7 +259,7 @@ def test_unknown_fields_name_the_nearest(folder):
 
 def test_corruptions_only_where_they_apply(folder):
     run = train(folder, kind="vector", network="nets.py:perceptron")
-    with pytest.raises(InputError, match="vector examples .* corruptions are of uint8 images"):
+    with pytest.raises(InputError, match=r"vector examples .* corruptions are of uint8 images"):
         calmix.evaluate(run, corruptions=True)
     run = train(folder)
     assert set(api.evaluate(run, corruptions=["fog"], reporter=ignore).corrupted) == {"fog"}

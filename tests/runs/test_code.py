@@ -84,7 +84,7 @@ def test_a_recipe_runs_an_unchanged_file(folder, monkeypatch):
 
 
 def test_a_recipe_runs_no_other_code(folder, monkeypatch):
-    """Not a changed file, not one at a relative path, not one inside a run folder, and nothing is executed."""
+    """Not a changed file, not one at a relative path, not one in a run folder, and nothing is executed."""
     evil = folder / "evil.py"
     evil.write_text("import pathlib\npathlib.Path(__file__).with_name('ran').touch()\ndef make(): pass\n")
     found = Code("evil.py:make", file_digest(evil), str(evil))
@@ -124,7 +124,7 @@ def test_a_function_is_named_by_its_source(folder, monkeypatch):
     assert first.digest != second.digest
     assert [load("network", each)(shape=(), num_classes=2) for each in (first, second)] == [1, 2]
     as_if_from_elsewhere(monkeypatch)
-    with pytest.raises(InputError, match="was given as a Python object.*pass network="):
+    with pytest.raises(InputError, match=r"was given as a Python object.*pass network="):
         load("network", first)
     assert code.stand_in("network", second, make) == ""
 
@@ -140,9 +140,7 @@ def test_objects_without_source(folder):
 
 def test_siblings_can_be_imported(folder):
     (folder / "sibling_of_nets.py").write_text("answer = 3\n")
-    (folder / "with_sibling.py").write_text(
-        "from sibling_of_nets import answer\ndef make(): return answer\n"
-    )
+    (folder / "with_sibling.py").write_text("from sibling_of_nets import answer\ndef make(): return answer\n")
     path = list(sys.path)
     assert load("network", given("network", f"{folder}/with_sibling.py:make"))() == 3
     assert sys.path == path

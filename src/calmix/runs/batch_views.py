@@ -58,7 +58,7 @@ class BatchViews:
             per_member=True,
             generator=generator,
         )
-        mixed = batch_of(plan, view)
+        mixed = batch_of(plan, view if view.ndim > images.ndim else view.unsqueeze(0))
         if recipe.smoothing:
             mixed = replace(mixed, targets=augment.smooth_labels(mixed.targets, recipe.smoothing))
         return [mixed], plan

@@ -236,6 +236,8 @@ def _check_augmentation(recipe: Recipe, splits: Splits) -> None:
             raise InputError(
                 f"{recipe.mixing} cuts images, and {recipe.dataset} has {kind} examples: use mixup"
             )
+    if recipe.consistency and recipe.mix_after:
+        raise InputError("consistency compares several views, and mix_after mixes one: choose one of them")
     if kind == "tokens" and recipe.standardise:
         raise InputError(f"standardise=True is for numbers, and {recipe.dataset} has tokens: leave it out")
 

@@ -107,7 +107,7 @@ def load(what: str, code: Code) -> Callable[..., Any]:
         raise InputError(f"{what} {code.text!r}: {code.path or 'its file'} is not on this machine; {remedy}")
     if any((folder / "recipe.json").exists() for folder in path.parents):
         raise InputError(
-            f"{what} {code.text!r}: {path} lies in a run folder, from which nothing runs; {remedy}"
+            f"{what} {code.text!r}: {path} lies in a run folder, from which no code runs; {remedy}"
         )
     if file_digest(path) != code.digest:
         raise InputError(

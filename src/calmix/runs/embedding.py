@@ -86,10 +86,10 @@ def rows_of(plan: Plan) -> int:
     return int(plan.y.shape[-1]) * (1 + plan.mixing.clean_too)
 
 
-def batch_of(plan: Plan, tokens: Tensor) -> augment.Batch:
-    """The batch whose inputs (M, B', ...) are still to be mixed inside the network; labels are mixed."""
-    batch = plan(torch.zeros(*plan.y.shape, 1, device=tokens.device))
-    inputs = tokens.expand(len(plan.y), *tokens.shape)
+def batch_of(plan: Plan, inputs: Tensor) -> augment.Batch:
+    """The batch whose inputs (M or 1, B, ...) are still to be mixed inside the network; labels are mixed."""
+    batch = plan(torch.zeros(*plan.y.shape, 1, device=inputs.device))
+    inputs = inputs.expand(len(plan.y), *inputs.shape[1:])
     if plan.mixing.clean_too:
         inputs = torch.cat([inputs, inputs], dim=1)
     return dataclasses.replace(batch, inputs=inputs)

@@ -286,23 +286,27 @@ class Recipe:
         names = [f.name for f in dataclasses.fields(self)]
         for name in fields:
             one_of("recipe field", name, (*names, *NETWORK_OPTIONS))
-        given = {n: fields.pop(n) for n in OWN if n in fields and "digests" not in fields}
+        if "digests" in fields:  # what is the user's own is said with its digest
+            options = self._kept_options(fields.get("network"))
+            return dataclasses.replace(self, **gather_options(fields, options))
+        given = {name: fields.pop(name) for name in OWN if name in fields}
         given = {name: value for name, value in given.items() if value != getattr(self, name)}
-        start = self.with_own(**given) if given else self
-        return dataclasses.replace(
-            start, **gather_options(fields, start._kept_options(fields.get("network")))
-        )
+        return self.with_own(**given, **fields)
 
-    def with_own(self, **given: Any) -> "Recipe":
+    def with_own(
+        self, *, network: Any = None, dataset: Any = None, mixing: Any = None, **fields: Any
+    ) -> "Recipe":
         """The recipe with a `network`, `dataset` or `mixing` that the user gives now, as `calmix.train` takes
-        it: built in by its name, or the user's own, whose digest is computed again."""
-        fields: dict[str, Any] = {"digests": self.digests, "paths": self.paths}
-        for name, value in given.items():
+        it: built in by its name, or the user's own, whose digest is computed again; and with other fields."""
+        for name, value in (("network", network), ("dataset", dataset), ("mixing", mixing)):
+            if value is None:
+                continue
             found = own.dataset_fields(value)[1] if name == "dataset" else own.function_fields(name, value)
             for kind in ("digests", "paths"):
-                fields[kind] = own.merge(fields[kind], found.pop(kind))
+                fields[kind] = own.merge(fields.get(kind, getattr(self, kind)), found.pop(kind))
             fields |= found
-        return dataclasses.replace(self, **fields, network_options=self._kept_options(fields.get("network")))
+        options = self._kept_options(fields.get("network"))
+        return dataclasses.replace(self, **gather_options(fields, options))
 
     def _kept_options(self, network: str | None) -> dict[str, Any]:
         """Options that also hold for another network: of the built-in ones those that all have."""

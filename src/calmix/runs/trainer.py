@@ -235,7 +235,7 @@ class Trainer:
     ) -> tuple[list[list[augment.Batch]], list[augment.Plan]]:
         """The views of each shard, and where they are mixed inside the network, by which plans."""
         pairs = list(zip(batches, draws, strict=True))
-        if not self.mix_points:
+        if not self.mix_points and batches[0].inputs.dtype != torch.int64:  # token ids are never mixed
             return [self.views(batch, draw) for batch, draw in pairs], []
         members = self.recipe.members if self.recipe.ensemble == "batch" else 1
         both = [self.views.plan_inside(batch, members, draw) for batch, draw in pairs]
