@@ -28,6 +28,7 @@ PARTS = next(iter(LAYERS.values()))
 FUNCTIONS = (
     *("audit", "corrupt", "pool", "plot_reliability", "load_predictions"),
     *("fit_temperature", "fit_calibrator", "load_calibrator", "fit_conformal"),
+    *("train", "evaluate", "load_runs"),
 )
 
 
@@ -75,7 +76,8 @@ def test_public_functions_stay_functions(name):
     """Whatever was imported before: no package or module hides them."""
     code = (
         f"import calmix; assert callable(calmix.{name})\n"
-        "import calmix.auditing, calmix.runs.evaluate, calmix.corruptions, calmix.cli.audit\n"
+        "import calmix.auditing, calmix.runs.evaluate, calmix.corruptions\n"
+        "import calmix.cli.audit, calmix.cli.train\n"
         f"assert callable(calmix.{name}) and type(calmix.{name}).__name__ == 'function'"
     )
     environment = {**os.environ, "PYTHONPATH": str(SOURCE.parent)}

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from calmix.auditing import audit
     from calmix.corruptions import CORRUPTIONS, EXTRA_CORRUPTIONS, corrupt
     from calmix.report.reliability import plot_reliability
+    from calmix.runs.api import evaluate, train
     from calmix.study.collection import load_runs
     from calmix.study.sweep import sweep
 
@@ -38,9 +39,11 @@ _LAZY = {
     "EXTRA_CORRUPTIONS": "calmix.corruptions",
     "audit": "calmix.auditing",
     "corrupt": "calmix.corruptions",
+    "evaluate": "calmix.runs.api",
     "load_runs": "calmix.study.collection",
     "plot_reliability": "calmix.report.reliability",
     "sweep": "calmix.study.sweep",
+    "train": "calmix.runs.api",
 }
 
 
@@ -76,6 +79,7 @@ __all__ = [
     "cross_entropy",
     "data",
     "ensembles",
+    "evaluate",
     "fit_calibrator",
     "fit_conformal",
     "fit_temperature",
@@ -91,4 +95,5 @@ __all__ = [
     "save_predictions",
     "smooth_labels",
     "sweep",
+    "train",
 ]

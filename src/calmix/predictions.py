@@ -25,8 +25,8 @@ Values = Literal["logits", "probs"]
 class Predictions:
     """Logits (M, N, C) of M members for N examples, and what is known of the examples.
 
-    One member may come as (N, C). `labels` (N,) are class numbers, or names where `classes` are given; without
-    them there is nothing to judge, but a calibrator can be applied. `groups` maps a name to a column (N,).
+    One member may come as (N, C). `labels` (N,) are class numbers, or names where `classes` are given;
+    without them there is nothing to judge, but a calibrator can be applied. `groups` maps a name to a column (N,).
     Probabilities are refused as logits: `from_probs` takes them and keeps their logarithms, which are logits.
 
     >>> Predictions(torch.randn(4, 10, 3), torch.arange(10) % 3, groups={"age": np.arange(10) // 5})
@@ -107,7 +107,9 @@ class Predictions:
         members, examples, classes = self.logits.shape
         labels = "with labels" if self.labels is not None else "without labels"
         groups = f", groups: {', '.join(self.groups)}" if self.groups else ""
-        return f"Predictions of {members} members for {examples} examples of {classes} classes, {labels}{groups}"
+        return (
+            f"Predictions of {members} members for {examples} examples of {classes} classes, {labels}{groups}"
+        )
 
 
 def pool(logits: Array) -> Array:
@@ -191,7 +193,11 @@ def join_members(parts: Sequence[Predictions], names: Sequence[str]) -> Predicti
             raise InputError(
                 f"{name} has {_size(part)}, {names[0]} has {_size(first)}: members need the same examples"
             )
-        if part.labels is not None and first.labels is not None and not torch.equal(part.labels, first.labels):
+        if (
+            part.labels is not None
+            and first.labels is not None
+            and not torch.equal(part.labels, first.labels)
+        ):
             i = int((part.labels != first.labels).nonzero()[0, 0])
             raise InputError(f"{name} and {names[0]} differ in the label of example {i}: sort both alike")
         if part.ids is not None and first.ids is not None and (part.ids != first.ids).any():
@@ -235,14 +241,18 @@ def _check_labels(
 ) -> torch.Tensor:
     array = np.asarray(_numpy(labels))
     if array.shape != (examples,):
-        hint = "; if they are one-hot, pass labels.argmax(1)" if array.shape == (examples, num_classes) else ""
+        hint = (
+            "; if they are one-hot, pass labels.argmax(1)" if array.shape == (examples, num_classes) else ""
+        )
         raise InputError(f"labels must have shape ({examples},), got {array.shape}{hint}")
     if array.dtype.kind in "US" and names is not None:
         number = {name: k for k, name in enumerate(names)}
         texts = array.astype(str).tolist()
         for i, text in enumerate(texts):
             if text not in number:
-                raise InputError(f"label {text!r} of example {i} is none of the classes {', '.join(names[:12])}")
+                raise InputError(
+                    f"label {text!r} of example {i} is none of the classes {', '.join(names[:12])}"
+                )
         array = np.array([number[text] for text in texts])
     if array.dtype.kind == "f" and (array == np.floor(array)).all():
         array = array.astype(np.int64)  # whole numbers, as tables have them

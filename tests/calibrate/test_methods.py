@@ -231,7 +231,9 @@ def test_pixels_are_examples(method):
     fitted = fit_calibrator(logits, labels, method=method, ignore_index=255)
     plain = fit_calibrator(rows[:, kept], labels.flatten()[kept], method=method)
     assert fitted.numbers() == plain.numbers()
-    assert fit_calibrator(rows, labels.flatten(), method=method, ignore_index=255).numbers() == plain.numbers()
+    assert (
+        fit_calibrator(rows, labels.flatten(), method=method, ignore_index=255).numbers() == plain.numbers()
+    )
     expected = fitted(rows).view(4, 6, 7, 5).movedim(-1, 1)
     assert torch.equal(fitted(logits), expected)
     np.testing.assert_array_equal(fitted(logits.numpy()), expected.numpy())

@@ -39,7 +39,7 @@ def test_read_has_channels_first_for_any_strides():
 @pytest.mark.parametrize(
     ("inputs", "labels", "message"),
     [
-        (torch.zeros(3, 4, 4, 1), torch.zeros(3, dtype=torch.int64), "inputs must be .* got torch.float32"),
+        (torch.zeros(3, 4, 4, 1).double(), torch.zeros(3).long(), "inputs must be .* got torch.float64"),
         (torch.zeros(3, 2), torch.zeros(2, dtype=torch.int64), r"labels must be int64 \(3,\), got .* \(2,\)"),
         (torch.zeros(3, 2), torch.zeros(3), "labels must be .* got torch.float32"),
     ],

@@ -5,8 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calmix.cli.train import parse
+from calmix.runs.api import make_recipe
 from calmix.runs.command import train_command
 from calmix.runs.presets import SCALES, preset
+from tests.own import write_code, write_npz
 
 RECIPES = [
     preset("cifar10", "batch", "augmix+camixup", scale="paper", seed=3),
@@ -64,3 +66,21 @@ def test_every_change_is_in_the_command(ensemble, augment, scale, changes):
 def test_a_preset_needs_no_more_words_than_its_choices():
     command = train_command(preset("digits", "deep", "camixup", scale="smoke"))
     assert command == "calmix train --dataset digits --ensemble deep --augment camixup --scale smoke"
+
+
+def test_a_command_with_a_network_and_data_of_ones_own(tmp_path):
+    write_code(tmp_path)
+    write_npz(tmp_path / "image.npz")
+    recipe = make_recipe(
+        network=f"{tmp_path}/nets.py:make",
+        network_options={"depth": 2},
+        dataset=tmp_path / "image.npz",
+        augment=f"augmix+{tmp_path}/mixers.py:make_mixer",
+        epochs=3,
+    )
+    command = train_command(recipe)
+    assert parse(shlex.split(command)[2:])[1] == recipe
+    assert "--epochs 3" in command
+    assert "--batch-size" not in command  # as derived from the data
+    (tmp_path / "image.npz").unlink()
+    assert "--batch-size 8" in train_command(recipe)

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -8,8 +9,8 @@ from hypothesis import strategies as st
 
 from calmix import InputError
 from calmix.runs.augmentation import MIXINGS
-from calmix.runs.presets import preset
-from calmix.runs.recipe import ENSEMBLES, NETWORKS, Recipe
+from calmix.runs.folder import read_recipe
+from calmix.runs.recipe import ENSEMBLES, LATER, NETWORKS, Recipe
 
 # Another valid value of every field, and what it needs besides.
 OTHER = {
@@ -58,7 +59,15 @@ OTHER = {
     "shards": 2,
     "precision": "bf16-mixed",
     "validation_samples": 1,
+    "optimiser": "adamw",
+    "share": ("*.gamma",),
+    "standardise": True,
+    "mix_after": "embedding",
+    "digests": {"dataset": "0" * 64},
+    "paths": {"dataset": "/data/mine.npz"},
+    "loader_digest": "0" * 64,
 }
+PROVENANCE = ("scale", "paths", "loader_digest")  # where a recipe comes from changes no numbers
 NEEDS = {
     "members": {"ensemble": "deep"},
     "consistency": {"transform": "augmix"},
@@ -66,21 +75,51 @@ NEEDS = {
     "margin": {"mixing": "camixup"},
     "momentum": {"mixing": "camixup"},
     "mixing_epochs": {"mixing": "mixup"},
+    "share": {"ensemble": "batch"},
 }
 
 
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Recipe)])
-def test_the_name_depends_on_every_field_but_the_scale(name):
+def test_the_name_depends_on_every_field_but_provenance(name):
     base = Recipe(**NEEDS.get(name, {}))
     other = base.replace(**{name: OTHER[name]})
     assert getattr(other, name) != getattr(base, name)
-    assert (other.name == base.name) == (name == "scale")
-    assert (other == base) == (name == "scale")
+    assert (other.name == base.name) == (name in PROVENANCE)
+    assert (other == base) == (name in PROVENANCE)
 
 
-def test_later_fields_leave_earlier_names_as_they_were():
-    assert preset("mnist", "deep", "mixup").name == "mnist-deep-mixup-seed0-0ec90f0a09"
-    assert preset("mnist", "batch", "camixup").name == "mnist-batch-camixup-seed0-03d6c6dd63"
+EVIDENCE = sorted((Path(__file__).parents[2] / "docs" / "results" / "evidence").glob("*/recipe.json"))
+
+
+@pytest.mark.parametrize("path", EVIDENCE, ids=lambda path: path.parent.name)
+def test_runs_of_earlier_versions_keep_their_names(path):
+    """Fields that came later are part of a name only where they have another value than their default."""
+    assert read_recipe(path).name == path.parent.name
+
+
+def test_there_are_runs_of_earlier_versions():
+    assert EVIDENCE
+
+
+def test_later_fields_are_known_by_their_defaults():
+    defaults = {name: getattr(Recipe(), name) for name in LATER}
+    assert defaults == LATER
+    assert not LATER.keys() & Recipe().flat().keys()
+
+
+def test_what_is_the_users_own_needs_a_digest():
+    for field, value in (("network", "nets.py:make"), ("mixing", "mixers.py:make")):
+        with pytest.raises(
+            InputError, match=f"{field} {value!r} is of your own, and the recipe has no digest"
+        ):
+            Recipe(**{field: value})
+    with pytest.raises(InputError, match=r"unknown dataset 'mine\.npz'"):
+        Recipe(dataset="mine.npz")
+    own = Recipe(network="nets.py:make", digests={"network": "0" * 64}, paths={"network": "/x/nets.py"})
+    assert own.code("network").path == "/x/nets.py"
+    assert own.replace(network="mlp").digests == {}
+    with pytest.raises(InputError, match="unknown digest 'netwrok'"):
+        Recipe(digests={"netwrok": "0"})
 
 
 @pytest.mark.parametrize(

@@ -213,3 +213,10 @@ def test_time_in_which_a_stream_waits_is_not_counted(tmp_path, monkeypatch):
     stream.decide(logits)
     (epoch,) = read_epochs(tmp_path / "metrics.jsonl")
     assert epoch.seconds == 0
+
+
+def test_cosine_warms_up_and_ends_at_zero():
+    recipe = Recipe(schedule="cosine", learning_rate=0.2, epochs=10, warmup_epochs=2.0)
+    rates = [learning_rate(recipe, epoch) for epoch in (0, 1, 2, 6, 10)]
+    assert rates == pytest.approx([0.0, 0.1, 0.2, 0.1, 0.0])
+    assert learning_rate(recipe.replace(warmup_epochs=0.0), 5) == pytest.approx(0.1)

@@ -12,6 +12,7 @@ from calmix import metrics
 from calmix.corruptions import AUTHORS_CIFAR100, CORRUPTIONS, frost_source
 from calmix.progress import Display, Message, Reporter, ignore, within
 from calmix.records import to_json
+from calmix.runs.api import use_given
 from calmix.runs.evaluate import evaluate
 from calmix.runs.folder import Run, find_runs
 from calmix.runs.summary import Summary
@@ -37,6 +38,10 @@ class Evaluate:
     """Where data sets are; by default the environment's CALMIX_DATA, then the user's cache."""
     device: str = "cpu"
     """Where to compute: cpu, cuda, ..."""
+    network: str | None = None
+    """file.py:make that stands for the recipe's network, where its file is elsewhere or has changed."""
+    dataset: str | None = None
+    """.npz file, folder or file.py:load that stands for the recipe's data, where they are elsewhere."""
     json: bool = False
     """Print the summaries as JSON."""
 
@@ -52,6 +57,7 @@ def main(arguments: list[str]) -> None:
             reporter: Reporter = ignore if args.json else within(run.folder.name, display)
             if "frost" in types and args.corrupted is None:
                 reporter(Message(f"frost: {frost_source()}"))
+            use_given(run.recipe, reporter, network=args.network, dataset=args.dataset)
             summary = evaluate(
                 run,
                 corruptions=types,

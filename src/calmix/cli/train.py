@@ -13,6 +13,8 @@ from calmix.cli.evaluate import print_summary
 from calmix.errors import InputError, at_least
 from calmix.integrations.loggers import log_summary, open_log
 from calmix.progress import Display, Message, Reporter
+from calmix.runs.api import describe_own_data
+from calmix.runs.code import is_code
 from calmix.runs.evaluate import evaluate
 from calmix.runs.folder import Run, read_recipe
 from calmix.runs.launch import Machine, is_main_process, train
@@ -25,9 +27,15 @@ from calmix.study.tasks import Context
 
 @dataclass(frozen=True)
 class RecipeFlags(Recipe):
-    """A recipe whose network's options have flags of their own."""
+    """A recipe whose network's options have flags of their own; checked when it becomes a recipe."""
 
     network_options: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict, hash=False)
+    digests: tyro.conf.Suppress[dict[str, str]] = field(default_factory=dict, hash=False)
+    paths: tyro.conf.Suppress[dict[str, str]] = field(default_factory=dict, compare=False)
+    loader_digest: tyro.conf.Suppress[str] = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        pass
 
 
 @dataclass(frozen=True)
@@ -66,14 +74,16 @@ class Train:
 
     Example: calmix train --dataset digits --ensemble deep --augment camixup --epochs 6 --seed 0 --out runs
 
+    Your own: calmix train --network nets.py:make --network-options '{"depth": 3}' --dataset mine.npz
+
     The defaults shown are those of the choices given with --help. The run's folder is named by its recipe:
     the same command again resumes an interrupted run and returns at once from a finished one.
     """
 
     augment: str = "none"
     """Parts joined with +: augmix; mixup, cutmix, regmixup, mixupmp, camixup, camixup-by-pool,
-    cutmix-camixup or forgetting; label-smoothing-0.1; or none. It fills in transform, mixing, gap-of and
-    smoothing."""
+    cutmix-camixup or forgetting, or file.py:make_mixer of your own; label-smoothing-0.1; or none. It fills
+    in transform, mixing, gap-of and smoothing."""
     recipe_file: Annotated[Path | None, tyro.conf.arg(name="recipe")] = None
     """A run's recipe.json: repeat that run, or start from it instead of from a preset."""
     paper_code: bool = False
@@ -105,6 +115,8 @@ def main(arguments: list[str]) -> None:
             "--member cannot train a member apart from the others with --gap-of pool, which needs them all"
         )
     with Display() as display, open_log(args.log, display, prefix=recipe.name) as reporter:
+        if text := describe_own_data(recipe):
+            display(Message(text))
         run = _train(args, recipe, reporter)
         if not run.trained or not is_main_process():
             return
@@ -131,12 +143,13 @@ def _train(args: Train, recipe: Recipe, reporter: Reporter) -> Run:
 def parse(arguments: list[str]) -> tuple[Train, Recipe]:
     """Two passes: the first finds the preset, the second takes every option with the preset as default."""
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    defaults = {"dataset": "digits", "ensemble": "single", "augment": "none", "scale": "laptop"}
-    for name, default in defaults.items():
-        first.add_argument(f"--{name}", default=default)
+    for name in ("dataset", "ensemble", "augment", "scale", "network", "optimiser", "mixing"):
+        first.add_argument(f"--{name}")
     first.add_argument("--paper-code", action="store_true")
     first.add_argument("--recipe", type=Path)
     choice, _ = first.parse_known_args(arguments)
+    own_network = choice.network if choice.network and is_code(choice.network) else None
+    own_mixing = choice.mixing if choice.mixing and is_code(choice.mixing) else None
     if choice.recipe:
         words = {argument.partition("=")[0] for argument in arguments}
         if chosen := sorted(words & {"--augment", "--scale", "--paper-code"}):
@@ -144,14 +157,28 @@ def parse(arguments: list[str]) -> tuple[Train, Recipe]:
                 f"{chosen[0]} chooses a preset, and --recipe takes its place; change single fields instead, "
                 "such as --mixing, --epochs or --seed"
             )
+        given = {"network": own_network, "dataset": choice.dataset}
         base = read_recipe(choice.recipe)
+        base = base.with_own(**{name: value for name, value in given.items() if value is not None})
     else:
         base = preset(
-            choice.dataset, choice.ensemble, choice.augment, scale=choice.scale, paper_code=choice.paper_code
+            choice.dataset or "digits",
+            choice.ensemble or "single",
+            choice.augment or "none",
+            scale=choice.scale or "laptop",
+            paper_code=choice.paper_code,
+            network=own_network,
+            optimiser=choice.optimiser,
         )
+    if own_mixing:
+        base = base.with_own(mixing=own_mixing)
     network_flags = NetworkFlags(filterwise=bool(base.network_options.get("filterwise")))
     start = Train(augment=base.augment, network_flags=network_flags, recipe=RecipeFlags(**vars(base)))
     args = tyro.cli(Train, args=arguments, default=start, prog="calmix train")
-    names = [f.name for f in dataclasses.fields(Recipe) if f.name != "network_options"]
+    # What is the user's own has its place in the base already, under a shorter name than the one given.
+    settled = {"network_options", "digests", "paths", "loader_digest", "dataset"}
+    settled |= {"network"} if own_network else set()
+    settled |= {"mixing"} if own_mixing else set()
+    names = [f.name for f in dataclasses.fields(Recipe) if f.name not in settled]
     changed = {n: v for n in names if (v := getattr(args.recipe, n)) != getattr(base, n)}
     return args, base.replace(**changed, **args.network_flags.changes(network_flags))

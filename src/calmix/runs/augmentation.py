@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calmix.errors import InputError, one_of
+from calmix.runs.code import is_code
 
 
 @dataclass(frozen=True)
@@ -52,15 +53,19 @@ class Augmentation:
 
     def __post_init__(self) -> None:
         one_of("transform", self.transform, TRANSFORMS)
-        one_of("mixing", self.mixing, MIXINGS)
+        if not is_code(self.mixing):
+            one_of("mixing", self.mixing, MIXINGS)
         one_of("gap_of", self.gap_of, ("member", "pool"))
         if not 0 <= self.smoothing < 1:
             raise InputError(f"smoothing must be at least 0 and below 1, got {self.smoothing}")
-        if self.gap_of == "pool" and self.kind.chooses_by != "validation":
+        if self.gap_of == "pool" and (is_code(self.mixing) or self.kind.chooses_by != "validation"):
             raise InputError(f"gap_of='pool' is for CAMixup, not for {self.mixing}")
 
     @property
     def kind(self) -> Mixing:
+        """How it mixes; one of the user's own sees validation data every epoch, and may choose by them."""
+        if is_code(self.mixing):
+            return Mixing(self.mixing.rpartition(":")[2], chooses_by="validation")
         return MIXINGS[self.mixing]
 
     def __str__(self) -> str:
@@ -90,6 +95,8 @@ class Augmentation:
 def parse_augmentation(text: str) -> Augmentation:
     """Parts joined with `+`, in any order, each kind at most once; or `none`, or one of the paper's names.
 
+    `file.py:make_mixer` is a mixing of the user's own.
+
     >>> parse_augmentation("augmix+label-smoothing")
     Augmentation(transform='augmix', mixing='none', gap_of='member', smoothing=0.1)
     """
@@ -108,6 +115,8 @@ def parse_augmentation(text: str) -> Augmentation:
 def _fields(text: str, part: str) -> dict[str, Any]:
     if part in TRANSFORMS[1:]:
         return {"transform": part}
+    if is_code(part):
+        return {"mixing": part}
     if part.split("-")[0] == "label" and part.startswith(LABEL_SMOOTHING):
         suffix = part.removeprefix(LABEL_SMOOTHING) or f"-{SMOOTHING}"
         amount = math.nan

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from calmix import augment, data
+from calmix.runs.embedding import batch_of
 from calmix.runs.recipe import Recipe
 
 
@@ -40,6 +41,27 @@ class BatchViews:
             smooth = augment.smooth_labels
             batches = [replace(batch, targets=smooth(batch.targets, recipe.smoothing)) for batch in batches]
         return batches
+
+    def plan_inside(
+        self, batch: data.Batch, members: int, generator: torch.Generator
+    ) -> tuple[list[augment.Batch], augment.Plan]:
+        """The batch to be mixed inside the network, and the plan by which it is."""
+        recipe, images = self.recipe, batch.inputs
+        if recipe.pad or recipe.flip:
+            images = augment.crop_flip(images, pad=recipe.pad, flip=recipe.flip, generator=generator)
+        (view,) = self._transform(data.as_floats(images), generator)
+        groups = batch.groups if recipe.by_group else None
+        plan = self.mixer.plan(
+            batch.labels.expand(members, -1),
+            group=None if groups is None else groups.expand(members, -1),
+            index=batch.index.expand(members, -1),
+            per_member=True,
+            generator=generator,
+        )
+        mixed = batch_of(plan, view if view.ndim > images.ndim else view.unsqueeze(0))
+        if recipe.smoothing:
+            mixed = replace(mixed, targets=augment.smooth_labels(mixed.targets, recipe.smoothing))
+        return [mixed], plan
 
     def _transform(self, images: Tensor, generator: torch.Generator) -> list[Tensor]:
         recipe = self.recipe

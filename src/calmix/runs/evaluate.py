@@ -82,6 +82,16 @@ def _digest(path: Path) -> str:
     return digest.hexdigest()[:16]
 
 
+def why_not_corrupted(part: data.Examples) -> str:
+    """Why the examples of a part cannot be corrupted; empty where they can."""
+    kind, shape = data.kind_of(part), part.shape
+    if kind != "image":
+        return f"has {kind} examples of shape {shape}, and corruptions are of uint8 images"
+    if shape[0] not in (1, 3) or min(shape[1:]) < 8:
+        return f"has images of shape {shape}: corruptions need 1 or 3 channels and at least 8 x 8 pixels"
+    return ""
+
+
 @dataclasses.dataclass(frozen=True)
 class _Evaluation:
     """One evaluation; data and model are loaded when something has to be predicted."""
@@ -103,6 +113,8 @@ class _Evaluation:
             if severity not in summary.corrupted.get(name, {})
             or not self.run.predictions_path(f"{name}-{severity}").exists()
         ]
+        if missing and (reason := why_not_corrupted(self.splits.test)):
+            raise InputError(f"corruptions: {self.run.recipe.dataset} {reason}")
         for done, (name, severity) in enumerate(missing, start=1):
             what = f"{name}-{severity}"
             scores = compute_metrics(self._predictions(what), temperature=self.temperature, members=False)
@@ -175,6 +187,7 @@ class _Evaluation:
             return None
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
+            assert validation.labels is not None
             fitted = fit_temperature(validation.logits, validation.labels, order="pool")
         for warning in caught:
             self.reporter(Message(str(warning.message)))
@@ -211,6 +224,8 @@ def compute_metrics(
 ) -> TestScores:
     """Every metric of the pool, with its interval where asked for, a few of each member, and diversity."""
     logits, labels = predictions.logits.double(), predictions.labels
+    if labels is None:
+        raise InputError("predictions have no labels: there is nothing to compute metrics from")
     pooled = pool(logits)  # in float32 a confident mistake would have probability 0
     scores = _scores(PoolScores, pooled, labels)
     return TestScores(

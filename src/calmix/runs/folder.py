@@ -8,20 +8,22 @@ import contextlib
 import json
 import os
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
-from torch import nn
+from torch import Tensor, nn
 
 from calmix import files
 from calmix.errors import InputError
 from calmix.predictions import Predictions, load_predictions
 from calmix.progress import Message, Reporter, ignore
 from calmix.records import from_plain, read_json, to_json, write_json
+from calmix.runs import own
 from calmix.runs.build import build_ensemble
 from calmix.runs.recipe import Recipe
 from calmix.runs.summary import Summary
@@ -76,10 +78,16 @@ class Run:
     def trained(self) -> bool:
         return self.model_path.exists()
 
-    def model(self) -> nn.Module:
-        """The trained ensemble, in evaluation mode."""
+    def model(self, network: str | Callable[..., nn.Module] | None = None) -> nn.Module:
+        """The trained ensemble, in evaluation mode.
+
+        A network of the user's own is loaded from its file if that is unchanged; `network`, a function or
+        `"file.py:make"`, stands for it where it was given from Python or its file is elsewhere.
+        """
         if not self.trained:
             raise InputError(f"{self.folder} is not trained yet: run `calmix train` with its recipe first")
+        if network is not None and (warning := own.use_code(self.recipe, "network", network)):
+            warnings.warn(f"{self.folder.name}: {warning}", stacklevel=2)
         try:
             with safe_open(self.model_path, framework="pt") as file:
                 metadata = file.metadata() or {}
@@ -87,13 +95,20 @@ class Run:
             model = build_ensemble(self.recipe, task["shape"], task["num_classes"])
             model.load_state_dict(load_file(self.model_path))
         except (SafetensorError, RuntimeError, KeyError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
             reason = str(error).splitlines()[0] if not isinstance(error, KeyError) else f"it lacks {error}"
             path = self.model_path
             raise InputError(f"{path} does not hold the weights of its recipe.json: {reason}") from None
         return model.eval()
 
     def write_model(self, model: nn.Module, shape: Sequence[int], num_classes: int) -> None:
-        weights = {name: value.contiguous() for name, value in model.state_dict().items()}
+        weights: dict[str, Tensor] = {}
+        written: set[int] = set()
+        for name, value in model.state_dict().items():
+            tied = value.untyped_storage().data_ptr() in written  # which safetensors would refuse
+            written.add(value.untyped_storage().data_ptr())
+            weights[name] = value.contiguous().clone() if tied else value.contiguous()
         # One key: safetensors writes several in any order, and equal weights are equal files.
         metadata = {"task": json.dumps({"shape": list(shape), "num_classes": num_classes})}
         with files.replacing(self.model_path) as file:

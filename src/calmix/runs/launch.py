@@ -1,6 +1,7 @@
 """Training of a run: its streams one after the other, on one device or many, then the finished ensemble."""
 
 import contextlib
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +11,11 @@ import torch
 
 from calmix import ensembles
 from calmix.errors import InputError, at_least
-from calmix.progress import Reporter, ignore
+from calmix.progress import Message, Reporter, ignore
 from calmix.runs import checkpoint
 from calmix.runs.build import Splits, build_ensemble, check_build, load_splits
 from calmix.runs.coupling import train_coupled
-from calmix.runs.folder import Run, create, lock, write_epochs
+from calmix.runs.folder import Run, create, lock, open_run, write_epochs
 from calmix.runs.recipe import Recipe
 from calmix.runs.trainer import Trainer, position_of
 
@@ -95,6 +96,8 @@ def train(
     fabric = machine.fabric(recipe.precision)
     if not fabric.is_global_zero:
         reporter = ignore
+    if recipe.digests and not run.folder.exists():
+        _refuse_changed_sources(run, reporter)
     splits = load_splits(recipe, data_root)
     check_build(recipe, splits)
     create(recipe, out)
@@ -111,6 +114,29 @@ def train(
                 _write_ensemble(run, splits, reporter)
         fabric.barrier()
     return run
+
+
+def _refuse_changed_sources(run: Run, reporter: Reporter) -> None:
+    """Say that a network, data set or mixing has changed since a run of the same recipe.
+
+    A run that was interrupted could not go on: that is refused. One that is finished stays, beside a new one.
+    """
+    recipe = run.recipe
+    for path in sorted(run.folder.parent.glob("*/recipe.json")):
+        try:
+            other = open_run(path.parent)
+        except InputError:
+            continue  # of no matter to this run
+        names = [name for name in recipe.digests if recipe.digests[name] != other.recipe.digests.get(name)]
+        if not names or recipe != dataclasses.replace(other.recipe, digests=recipe.digests):
+            continue
+        what = " and ".join(f"{name} {getattr(recipe, name)}" for name in names)
+        if not other.trained:
+            raise InputError(
+                f"{what} has changed since {other.folder} was begun: restore it to go on with that run, or "
+                "remove the folder (or choose another out) to train anew"
+            )
+        reporter(Message(f"{what} has changed since {other.folder.name}: this is a new run"))
 
 
 def is_main_process() -> bool:

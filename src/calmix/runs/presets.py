@@ -9,8 +9,11 @@ from typing import Any
 
 from calmix import data
 from calmix.errors import one_of
+from calmix.runs import own
 from calmix.runs.augmentation import parse_augmentation
-from calmix.runs.recipe import ENSEMBLES, Recipe, gather_options
+from calmix.runs.code import is_code
+from calmix.runs.defaults import derived_fields, optimiser_fields
+from calmix.runs.recipe import ENSEMBLES, NETWORK_OPTIONS, NETWORKS, OPTIMISERS, Recipe, gather_options
 
 SCALES = ("paper", "laptop", "smoke")
 
@@ -120,24 +123,96 @@ PAPER_CODE_LARGE_BATCH = 512
 
 
 def preset(
-    dataset: str,
+    dataset: Any,
     ensemble: str,
     augment: str = "none",
     *,
     scale: str = "laptop",
     paper_code: bool = False,
     seed: int = 0,
+    network: Any = None,
+    optimiser: str | None = None,
 ) -> Recipe:
     """The recipe of a data set, an ensemble and an augmentation at a scale.
+
+    The data set, the network and the mixing may be the user's own, as `calmix.train` takes them; what no
+    preset knows is then derived from the data (`calmix.runs.defaults`).
 
     >>> recipe = preset("cifar100", "batch", "augmix+camixup", scale="paper")
     >>> recipe.epochs, recipe.decay_epochs, recipe.weight_decay, recipe.member_norm
     (250, (80, 160, 200), 0.0006, True)
     """
-    one_of("dataset", dataset, data.NAMES)
     one_of("ensemble", ensemble, ENSEMBLES)
     one_of("scale", scale, SCALES)
+    if optimiser is not None:
+        one_of("optimiser", optimiser, OPTIMISERS)
     augmentation = dataclasses.asdict(parse_augmentation(augment))
+    given: dict[str, Any] = {} if network is None else {"network": network}
+    if is_code(augmentation["mixing"]):
+        given["mixing"] = augmentation.pop("mixing")
+    if not (isinstance(dataset, str) and dataset in data.NAMES):
+        recipe = _own_data(dataset, ensemble, augmentation, scale, network, optimiser)
+        given.pop("network", None)
+        return dataclasses.replace(recipe.with_own(**given) if given else recipe, seed=seed)
+    recipe = _built_in(dataset, ensemble, augmentation, scale=scale, paper_code=paper_code, seed=seed)
+    if optimiser not in (None, recipe.optimiser):
+        recipe = recipe.replace(**optimiser_fields(optimiser or "sgd", recipe.epochs))
+    return recipe.with_own(**given) if given else recipe
+
+
+def _own_data(
+    dataset: Any,
+    ensemble: str,
+    augmentation: dict[str, Any],
+    scale: str,
+    network: Any,
+    optimiser: str | None,
+) -> Recipe:
+    """The recipe for data of the user's own, with a built-in network unless one is given."""
+    if isinstance(network, str) and not is_code(network):
+        one_of("network", network, NETWORKS)
+    whole, found = own.dataset_fields(dataset)
+    assert whole is not None
+    fields: dict[str, Any] = {"ensemble": ensemble, "scale": scale, **augmentation}
+    folder = isinstance(whole.train, data.ImageFiles)
+    if folder:
+        of_folder = preset("folder", ensemble, scale=scale, optimiser=optimiser)
+        fields = vars(of_folder) | fields
+        if scale == "paper":
+            fields["validation_size"] = min(fields["validation_size"], len(whole.train) // 5)
+    else:
+        fields |= derived_fields(whole, network=network, optimiser=optimiser)
+        fields["members"] = LAPTOP_MEMBERS[ensemble]
+    if ensemble == "mc":
+        fields["dropout"] = 0.1
+    fields["alpha"] = MIXING_ALPHA.get(augmentation.get("mixing", ""), {}).get("", 1.0)
+    if scale == "smoke":
+        fields |= _shrunk(fields, whole) | {"members": SMOKE_MEMBERS[ensemble]}
+    if network is not None:
+        of_network = own.function_fields("network", network)
+        found |= {name: found[name] | of_network.pop(name) for name in ("digests", "paths")} | of_network
+        if is_code(found["network"]):
+            fields = {name: value for name, value in fields.items() if name not in NETWORK_OPTIONS}
+            fields["network_options"] = {}
+    found |= {name: own.merge({}, found[name]) for name in ("digests", "paths")}
+    return Recipe(**gather_options(fields | found))
+
+
+def _shrunk(fields: dict[str, Any], whole: data.DataSet) -> dict[str, Any]:
+    """The sizes of a smoke test, where the data have as many examples; a network of the user's own stays."""
+    names = ("train_size", "validation_size", "test_size", "corruption_size", "epochs", "batch_size")
+    changed = {name: SMOKE[name] for name in names}
+    changed["validation_size"] = min(SMOKE["validation_size"], fields["validation_size"])
+    held_out = 0 if whole.validation is not None else changed["validation_size"]
+    changed["train_size"] = min(SMOKE["train_size"], len(whole.train) - held_out)
+    changed["batch_size"] = min(SMOKE["batch_size"], changed["train_size"])
+    return changed | {name: SMOKE[name] for name in ("width", "hidden") if name in fields}
+
+
+def _built_in(
+    dataset: str, ensemble: str, augmentation: dict[str, Any], *, scale: str, paper_code: bool, seed: int
+) -> Recipe:
+    augmentation = {"mixing": "none", **augmentation}
     fields: dict[str, Any] = {"dataset": dataset, "ensemble": ensemble, "scale": scale, "seed": seed}
     fields |= augmentation | DATA[dataset] | _paper(dataset, ensemble)
     alphas = MIXING_ALPHA.get(augmentation["mixing"], {})

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 from calmix import data
 from calmix.errors import InputError, above, at_least, one_of
 from calmix.records import from_plain, to_json, typed_fields
+from calmix.runs import own
 from calmix.runs.augmentation import Augmentation
+from calmix.runs.code import Code, is_code
 
 
 class EnsembleTitle(NamedTuple):
@@ -28,12 +30,23 @@ ENSEMBLES = {
     "deep": EnsembleTitle("DE", "deep ensemble"),
 }
 NETWORKS = ("small_resnet", "wide_resnet", "resnet50", "mlp")
-SCHEDULES = ("steps", "one-cycle")
+OPTIMISERS = ("sgd", "adamw")
+SCHEDULES = ("steps", "one-cycle", "cosine")
 NETWORK_OPTIONS = ("depth", "width", "hidden", "filterwise", "dropout", "mean", "std")
 COMMON_OPTIONS = ("dropout", "mean", "std")  # of all our networks
+OWN = ("network", "dataset", "mixing")  # fields that may name something of the user's own
 SIZES = ("train_size", "test_size", "corruption_size")  # None means all
-# Fields that came later name a run only where they differ from their default: earlier names stay.
-LATER_FIELDS = ("margin", "momentum", "mixing_epochs")
+# Fields that came later: they are part of a run's name only where they have another value than this.
+LATER: dict[str, Any] = {
+    "optimiser": "sgd",
+    "share": (),
+    "standardise": False,
+    "mix_after": "",
+    "digests": {},
+    "margin": 0.0,
+    "momentum": 0.0,
+    "mixing_epochs": None,
+}
 
 
 @dataclass(frozen=True)
@@ -44,7 +57,8 @@ class Recipe:
     """
 
     dataset: str = "digits"
-    """Data set: digits, clusters, cifar10, cifar100, fashion-mnist, mnist, folder."""
+    """Data set: digits, clusters, cifar10, cifar100, fashion-mnist, mnist, folder; or one of your own: a .npz
+    file, file.py:load, a folder of images."""
     scale: str = field(default="laptop", compare=False)
     """Preset that the recipe started from: paper, laptop or smoke."""
     seed: int = 0
@@ -64,7 +78,8 @@ class Recipe:
     """Side of the crops of an image folder; other data sets have their own."""
 
     network: str = "small_resnet"
-    """Network: small_resnet, wide_resnet, resnet50, mlp."""
+    """Network: small_resnet, wide_resnet, resnet50, mlp; or one of your own: file.py:make or
+    package.module:make, called with shape=, num_classes= and the network's options."""
     network_options: dict[str, Any] = field(default_factory=dict, hash=False)
     """Keyword arguments of the network: width, depth, hidden, dropout, filterwise, mean, std."""
 
@@ -96,7 +111,8 @@ class Recipe:
     consistency: float = 0.0
     """Weight of the Jensen-Shannon term between the clean image and two AugMix views."""
     mixing: str = "none"
-    """Mixing: none, mixup, cutmix, regmixup, mixupmp, camixup, cutmix-camixup, forgetting."""
+    """Mixing: none, mixup, cutmix, regmixup, mixupmp, camixup, cutmix-camixup, forgetting; or file.py:make of
+    your own, called with num_classes= and members=."""
     alpha: float = 1.0
     """Beta coefficient of the mixing weight lam."""
     gap_of: str = "member"
@@ -123,11 +139,11 @@ class Recipe:
     batch_size: int = 128
     """Images in a step, over all processes."""
     learning_rate: float = 0.1
-    """Peak learning rate of SGD with Nesterov momentum 0.9, for this batch size."""
+    """Peak learning rate for this batch size, of SGD with Nesterov momentum 0.9 or of AdamW."""
     weight_decay: float = 2e-4
     """Decay of kernels, final bias and shared norms: twice a Keras l2 coefficient."""
     schedule: str = "steps"
-    """Learning rate: warm-up then steps, or one-cycle for short runs."""
+    """Learning rate: warm-up then steps, one-cycle for short runs, or warm-up then cosine."""
     warmup_epochs: float = 1.0
     """Epochs of linear warm-up from 0."""
     decay_epochs: tuple[int, ...] = ()
@@ -139,6 +155,23 @@ class Recipe:
     precision: str = "32-true"
     """Lightning Fabric's name of a precision: 32-true, bf16-mixed, ..."""
 
+    optimiser: str = "sgd"
+    """Optimiser: sgd or adamw."""
+    share: tuple[str, ...] = ()
+    """BatchEnsemble: names of modules or parameters, with wildcards, that all members share."""
+    standardise: bool = False
+    """Subtract the mean of the training data and divide by the standard deviation, for each feature or
+    channel, in a fixed first layer."""
+    mix_after: str = ""
+    """Mix the output of this module of the network instead of its input."""
+    digests: dict[str, str] = field(default_factory=dict, hash=False)
+    """SHA-256 digests of what is the user's own: the source of `network` and `mixing`, the content of
+    `dataset`."""
+    paths: dict[str, str] = field(default_factory=dict, compare=False)
+    """Where those were found; not part of the run's name."""
+    loader_digest: str = field(default="", compare=False)
+    """Digest of the source that loads `dataset`, where it is code."""
+
     def __post_init__(self) -> None:
         # As JSON has them, so that a recipe equals the one that is read back, and has its name.
         try:
@@ -149,12 +182,18 @@ class Recipe:
             if isinstance(value, float) and math.isinf(value):
                 raise InputError(f"{name} must be finite, got {value}")
             object.__setattr__(self, name, value)
-        one_of("dataset", self.dataset, data.NAMES)
-        one_of("network", self.network, NETWORKS)
+        for name in self.digests:
+            one_of("digest", name, ("dataset", "network", "mixing"))
+        for name, valid in (("dataset", data.NAMES), ("network", NETWORKS)):
+            if name not in self.digests:
+                _known(name, getattr(self, name), valid)
+        if is_code(self.mixing) and "mixing" not in self.digests:
+            _known("mixing", self.mixing, ())
         one_of("ensemble", self.ensemble, ENSEMBLES)
         one_of("partner", self.partner, ("permutation", "reversed"))
         one_of("forgetting_rule", self.forgetting_rule, ("own", "pair"))
         one_of("schedule", self.schedule, SCHEDULES)
+        one_of("optimiser", self.optimiser, OPTIMISERS)
         for name in (
             *("epochs", "batch_size", "members", "shards", "image_size"),
             *("validation_size", "validation_samples"),
@@ -178,7 +217,10 @@ class Recipe:
 
     def _check_combinations(self) -> None:
         augmentation = self.augmentation  # checks its own fields
-        if self.ensemble == "mc" and not self.network_options.get("dropout"):
+        if self.share and self.ensemble != "batch":
+            raise InputError(f"share is for ensemble 'batch', not for {self.ensemble!r}")
+        own_network = is_code(self.network)
+        if self.ensemble == "mc" and not own_network and not self.network_options.get("dropout"):
             raise InputError("ensemble 'mc' needs dropout above 0: without it all samples are alike")
         if self.ensemble == "single" and self.members != 1:
             raise InputError(
@@ -236,16 +278,24 @@ class Recipe:
     @property
     def name(self) -> str:
         """The run folder's name: readable parts, then a hash of all that changes the numbers."""
-        content = {
-            f.name: value
-            for f in dataclasses.fields(self)
-            if f.compare and ((value := getattr(self, f.name)) != f.default or f.name not in LATER_FIELDS)
-        }
-        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
-        return f"{self.dataset}-{self.ensemble}-{self.augment}-seed{self.seed}-{digest}"
+        content = json.dumps(self._content(), sort_keys=True)
+        digest = hashlib.sha256(content.encode()).hexdigest()[:10]
+        parts = "+".join(own.short(part) for part in self.augment.split("+"))
+        return f"{own.short(self.dataset)}-{self.ensemble}-{parts}-seed{self.seed}-{digest}"
+
+    def _content(self) -> dict[str, Any]:
+        """All that changes the numbers; later fields only where they say something."""
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.compare}
+        return {name: value for name, value in fields.items() if name not in LATER or value != LATER[name]}
+
+    def code(self, name: str) -> Code:
+        """The user's own `network` or `mixing`."""
+        return Code(getattr(self, name), self.digests[name], self.paths.get(name, ""))
 
     def replace(self, **fields: Any) -> "Recipe":
         """The recipe with other values; `width` and other options of networks are set there.
+
+        A network, data set or mixing of the user's own is given as `calmix.train` takes it.
 
         >>> Recipe().replace(width=8, epochs=3).network_options
         {'width': 8}
@@ -253,16 +303,41 @@ class Recipe:
         names = [f.name for f in dataclasses.fields(self)]
         for name in fields:
             one_of("recipe field", name, (*names, *NETWORK_OPTIONS))
-        options = self.network_options
-        if fields.get("network", self.network) != self.network:
-            options = {name: value for name, value in options.items() if name in COMMON_OPTIONS}
+        if "digests" in fields:  # what is the user's own is said with its digest
+            options = self._kept_options(fields.get("network"))
+            return dataclasses.replace(self, **gather_options(fields, options))
+        given = {name: fields.pop(name) for name in OWN if name in fields}
+        given = {name: value for name, value in given.items() if value != getattr(self, name)}
+        return self.with_own(**given, **fields)
+
+    def with_own(
+        self, *, network: Any = None, dataset: Any = None, mixing: Any = None, **fields: Any
+    ) -> "Recipe":
+        """The recipe with a `network`, `dataset` or `mixing` that the user gives now, as `calmix.train` takes
+        it: built in by its name, or the user's own, whose digest is computed again; and with other fields."""
+        for name, value in (("network", network), ("dataset", dataset), ("mixing", mixing)):
+            if value is None:
+                continue
+            found = own.dataset_fields(value)[1] if name == "dataset" else own.function_fields(name, value)
+            for kind in ("digests", "paths"):
+                fields[kind] = own.merge(fields.get(kind, getattr(self, kind)), found.pop(kind))
+            fields |= found
+        options = self._kept_options(fields.get("network"))
         return dataclasses.replace(self, **gather_options(fields, options))
 
+    def _kept_options(self, network: str | None) -> dict[str, Any]:
+        """Options that also hold for another network: of the built-in ones those that all have."""
+        if network is None or network == self.network:
+            return self.network_options
+        kept = () if is_code(network) else COMMON_OPTIONS
+        return {name: value for name, value in self.network_options.items() if name in kept}
+
     def flat(self) -> dict[str, Any]:
-        """All that changes the numbers, the network's options among the fields."""
-        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.compare}
+        """All that changes the numbers, the network's options and digests (shortened) among the fields."""
+        fields = self._content()
         options: dict[str, Any] = fields.pop("network_options")
-        return fields | options
+        digests = {f"{name}_digest": text[:8] for name, text in fields.pop("digests", {}).items()}
+        return fields | options | digests
 
     def to_json(self) -> str:
         return to_json(self)
@@ -273,6 +348,16 @@ class Recipe:
         if "network_options" not in fields:
             fields = _from_first_edition(fields)
         return from_plain(cls, dict(fields), "recipe")
+
+
+def _known(name: str, value: str, valid: tuple[str, ...]) -> None:
+    """Refuse what is neither built in nor has a digest."""
+    if is_code(value):
+        raise InputError(
+            f"{name} {value!r} is of your own, and the recipe has no digest of it: make the recipe with "
+            f"preset(..., {name}=...) or replace({name}=...), which compute it"
+        )
+    one_of(name, value, valid)
 
 
 def gather_options(fields: Mapping[str, Any], options: Mapping[str, Any] | None = None) -> dict[str, Any]:

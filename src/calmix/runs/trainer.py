@@ -25,9 +25,12 @@ from calmix.records import from_plain
 from calmix.runs import checkpoint
 from calmix.runs.batch_views import BatchViews
 from calmix.runs.build import Splits, build_ensemble, build_mixer
+from calmix.runs.code import in_words, is_code
+from calmix.runs.embedding import mix_points, mixing
 from calmix.runs.folder import Epoch, epoch_line, write_epochs
 from calmix.runs.predict import predict_logits
 from calmix.runs.recipe import Recipe
+from calmix.runs.standardise import set_statistics
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -39,12 +42,15 @@ def learning_rate(recipe: Recipe, epoch: float) -> float:
     """The rate at a moment of training, `epoch` counted with its fraction.
 
     Steps: linear warm-up, then a factor at each of `decay_epochs`. One-cycle: linear up to the peak over the
-    first fifth, linear down to zero over the rest.
+    first fifth, linear down to zero over the rest. Cosine: linear warm-up, then half a cosine down to zero.
     """
     if recipe.schedule == "one-cycle":
         done = epoch / recipe.epochs
         return recipe.learning_rate * min(done / 0.2, (1 - done) / 0.8)
     warm = min(1.0, epoch / recipe.warmup_epochs) if recipe.warmup_epochs else 1.0
+    if recipe.schedule == "cosine":
+        after = max(0.0, epoch - recipe.warmup_epochs) / max(recipe.epochs - recipe.warmup_epochs, 1e-9)
+        return recipe.learning_rate * warm * (1 + math.cos(math.pi * min(1.0, after))) / 2
     return recipe.learning_rate * warm * recipe.decay_ratio ** sum(epoch >= e for e in recipe.decay_epochs)
 
 
@@ -85,6 +91,8 @@ class Trainer:
         self.steps = data.steps_per_epoch(len(splits.train), recipe.batch_size)
         self.validation_interval = validation_interval(recipe, len(splits.train), len(splits.validation))
         self.model = build_ensemble(recipe, splits.train.shape, len(splits.classes), member)
+        set_statistics(self.model, splits.train)
+        self.mix_points = mix_points(self.model, recipe.mix_after) if recipe.mixing != "none" else []
         if recipe.shards > 1:
             self.model = ensembles.key_dropout(self.model)
         if fabric.world_size > 1:
@@ -92,9 +100,13 @@ class Trainer:
         self.mixer = build_mixer(recipe, splits).to(fabric.device)
         self.views = BatchViews(recipe, self.mixer, member)
         groups = ensembles.parameter_groups(self.model, weight_decay=recipe.weight_decay)
-        optimiser = torch.optim.SGD(
-            groups, lr=recipe.learning_rate, momentum=MOMENTUM, nesterov=True, fused=True
-        )
+        optimiser: torch.optim.Optimizer
+        if recipe.optimiser == "adamw":
+            optimiser = torch.optim.AdamW(groups, lr=recipe.learning_rate, fused=True)
+        else:
+            optimiser = torch.optim.SGD(
+                groups, lr=recipe.learning_rate, momentum=MOMENTUM, nesterov=True, fused=True
+            )
         self.network: Any
         self.optimiser: Any
         self.network, self.optimiser = fabric.setup(self.model, optimiser)
@@ -156,11 +168,12 @@ class Trainer:
         """End the epoch: the mixer chooses by `logits` (any M, N, C), and the epoch is recorded."""
         position, validation = self.position, self.splits.validation
         record = self._record(self.validation_logits)
-        if logits is None:
-            self.mixer.update()
-        else:
-            group = validation.groups if self.recipe.by_group else None
-            self.mixer.update(logits, validation.labels, group=group)
+        group = validation.groups if self.recipe.by_group else None
+        with self._own_mixing():
+            if logits is None:
+                self.mixer.update()
+            else:
+                self.mixer.update(logits, validation.labels, group=group)
         self.position = Position(epoch=position.epoch + 1, history=[*position.history, record])
         if self.fabric.is_global_zero:
             with open(self.folder / "metrics.jsonl", "ab") as file:
@@ -200,9 +213,10 @@ class Trainer:
             group["lr"] = rate
         self.optimiser.zero_grad()
         draws = [seeds.generator(self.recipe.seed, "draws", self.member, epoch, step, s) for s, _ in shards]
-        pieces = [self.views(batch, draw) for (_, batch), draw in zip(shards, draws, strict=True)]
+        with self._own_mixing():
+            pieces, plans = self._pieces([batch for _, batch in shards], draws)
         views = [_join(piece) for piece in zip(*pieces, strict=True)]
-        with self._dropout(step, [s for s, _ in shards], len(views)):
+        with self._dropout(step, [s for s, _ in shards], len(views)), mixing(self.mix_points, plans):
             logits = self._forward(views)
         loss = views[0].loss(logits[0]).mean()
         if self.recipe.consistency:
@@ -214,8 +228,30 @@ class Trainer:
         self.optimiser.step()
         labels = torch.cat([batch.labels for _, batch in shards])
         index = torch.cat([batch.index for _, batch in shards])
-        self.mixer.observe(logits[0].detach(), labels, index)
+        with self._own_mixing():
+            self.mixer.observe(logits[0].detach(), labels, index)
         return value
+
+    def _pieces(
+        self, batches: Sequence[data.Batch], draws: Sequence[torch.Generator]
+    ) -> tuple[list[list[augment.Batch]], list[augment.Plan]]:
+        """The views of each shard, and where they are mixed inside the network, by which plans."""
+        pairs = list(zip(batches, draws, strict=True))
+        if not self.mix_points and batches[0].inputs.dtype != torch.int64:  # token ids are never mixed
+            return [self.views(batch, draw) for batch, draw in pairs], []
+        members = self.recipe.members if self.recipe.ensemble == "batch" else 1
+        both = [self.views.plan_inside(batch, members, draw) for batch, draw in pairs]
+        return [views for views, _ in both], [plan for _, plan in both]
+
+    @contextlib.contextmanager
+    def _own_mixing(self) -> Iterator[None]:
+        """What a mixer of the user's own raises is said in a sentence; training goes on once it is fixed."""
+        if not is_code(self.recipe.mixing):
+            yield
+            return
+        advice = "; the last good checkpoint is kept"
+        with in_words(f"mixing {self.recipe.mixing}", advice):
+            yield
 
     def _diverged(self, what: str, step: int) -> str:
         epoch = self.position.epoch
@@ -255,7 +291,7 @@ class Trainer:
         with contextlib.ExitStack() as stack:
             if monte_carlo or recipe.shards > 1:
                 stack.enter_context(ensembles.keyed_dropout(model, keys))
-            elif recipe.network_options.get("dropout"):
+            elif is_code(recipe.network) or recipe.network_options.get("dropout"):
                 kind = device.type
                 devices = [] if kind == "cpu" else [device]
                 stack.enter_context(
