@@ -30,7 +30,6 @@ class Draws(threading.local):
         self.training_keys: list[Key] = []
         self.place = 0
 
-    @outside_graphs
     def mask(self, like: Tensor, keep: float) -> Tensor:
         """1 with probability `keep`, otherwise 0."""
         if not self.keys:
@@ -48,13 +47,14 @@ class Draws(threading.local):
 DRAWS = Draws()
 
 
+@outside_graphs
 def drop(x: Tensor, p: float, *, channels: bool = False) -> Tensor:
     """Dropout with a mask from `DRAWS`: of single elements, or of whole channels of x (rows, channels, ...)."""
     keep = 1 - p
     if keep in (0, 1):
         return x * keep
     like = x.new_empty(*x.shape[:2], *[1] * (x.ndim - 2)) if channels else x.detach()
-    mask: Tensor = DRAWS.mask(like, keep)
+    mask = DRAWS.mask(like, keep)
     return torch.addcmul(x.new_zeros(()), x, mask, value=1 / keep)  # x * mask / keep in one pass
 
 
@@ -75,4 +75,5 @@ class SampledDropout(nn.Module):
         return False
 
     def forward(self, x: Tensor) -> Tensor:
-        return drop(x, self.plain.p, channels=not isinstance(self.plain, nn.Dropout))
+        out: Tensor = drop(x, self.plain.p, channels=not isinstance(self.plain, nn.Dropout))
+        return out
