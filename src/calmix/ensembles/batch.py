@@ -26,8 +26,8 @@ class BatchEnsemble(nn.Module):
     """`members` networks in one, from a batch-first module of linear, convolutional and norm layers.
 
     x (B, ...), or with `per_member` (M or 1, B, ...), -> (M, B, ...), in training as in evaluation. Several
-    tensors may be given, by position or by name, each batch-first. `output` says how to take the logits out of
-    what the module returns: a key or attribute ("logits"), an index, or a callable.
+    tensors may be given, by position or by name, each batch-first. `output` says how to take the logits out
+    of what the module returns: a key or attribute ("logits"), an index, or a callable.
 
     Each linear layer and convolution keeps its weight W, and member k uses W o (r_k s_k^T): r scales the
     outputs, s the inputs, drawn from N(1, init_std), or +1 with `sign_probability` and -1 otherwise. Biases
@@ -37,8 +37,8 @@ class BatchEnsemble(nn.Module):
     `share` lists what else stays common to all members: module types (nn.Embedding, nn.LSTM,
     nn.MultiheadAttention), or names of modules and parameters with wildcards ("*.gamma"; a plain word such as
     "cls_token" is the last part of a name). Parameters that a rank-one factor cannot carry must be listed
-    there; otherwise one error names all of them, with the `share=` line to use. Tied weights (unless all their
-    owners are common), parametrised weights and layers with hooks are refused.
+    there; otherwise one error names all of them, with the `share=` line to use. Tied weights (unless all
+    their owners are common), parametrised weights and layers with hooks are refused.
 
     **Converting a trained network**: use `init_std=0.1`. The default of 0.5 is for training from scratch and
     destroys much of what a trained network knows. With `example`, a UserWarning is issued if the members' top

@@ -41,8 +41,8 @@ def label(name: str, part: nn.Module) -> str:
 def common_parts(module: nn.Module, share: Sequence[Share]) -> set[nn.Module]:
     """The modules that stay as they are, by `share`; InputError for all that could not be converted.
 
-    Parts whose parameters no rank-one layer can carry (embeddings, tokens, layer scale, LSTM, packed attention
-    projections) are all named at once, with the `share=` that would accept them.
+    Parts whose parameters no rank-one layer can carry (embeddings, tokens, layer scale, LSTM, packed
+    attention projections) are all named at once, with the `share=` that would accept them.
     """
     kept = shared_modules(module, share)
     kept |= {
@@ -148,8 +148,8 @@ def refuse_hooks(name: str, part: nn.Module) -> None:
     weight = part._parameters.get("weight")
     if is_layer(part) and (has_hooks(part) or not isinstance(weight, nn.Parameter)):
         raise InputError(
-            f"{label(name, part)} has hooks or a parametrised weight, which the conversion would lose: remove "
-            "them first"
+            f"{label(name, part)} has hooks or a parametrised weight, which the conversion would lose: "
+            "remove them first"
         )
 
 
@@ -159,8 +159,9 @@ def refuse_batch_second(name: str, part: nn.Module) -> None:
         return
     if not part.self_attn.batch_first:
         raise InputError(
-            f"{label(name, part)} has batch_first=False, but its linear layers need the batch as the first axis: "
-            f"build it with batch_first=True, or keep it common with share=(nn.{type(part).__name__},)"
+            f"{label(name, part)} has batch_first=False, but its linear layers need the batch as the "
+            "first axis: build it with batch_first=True, or keep it common with "
+            f"share=(nn.{type(part).__name__},)"
         )
 
 
@@ -170,7 +171,7 @@ def refuse_ties(module: nn.Module, kept: set[nn.Module]) -> None:
     for name, part in module.named_modules():
         for own, parameter in part.named_parameters(recurse=False):
             other_name, other = owners.setdefault(parameter, (name, part))
-            converted = any(is_layer(p) and p not in kept for p in (part, other))
+            converted = any(p not in kept and (is_layer(p) or isinstance(p, OWN_COPY)) for p in (part, other))
             if other is not part and converted:
                 raise InputError(
                     f"{label(name, part)} shares its {own} with {label(other_name, other)}: untie them, keep "

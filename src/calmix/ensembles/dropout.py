@@ -39,11 +39,11 @@ class MCDropout(nn.Module):
 
     The dropout that is sampled: nn.Dropout, Dropout1d, Dropout2d and Dropout3d; F.dropout and its variants;
     the attention dropout of nn.MultiheadAttention, of F.scaled_dot_product_attention, and of modules with
-    "attention" in their class name that drop only in training mode (Hugging Face, timm): those stay in training
-    mode. Also the dropout between the layers of nn.LSTM, nn.GRU and nn.RNN. A module without any of these, or
-    with another kind of dropout layer, is refused. `example` (an input (B, ...), a tuple of inputs, or a
-    dictionary by name) has two samples compared, and equal ones refused. `output` says how to take the logits
-    out of what the module returns: a key or attribute ("logits"), an index, or a callable.
+    "attention" in their class name that drop only in training mode (Hugging Face, timm): those stay in
+    training mode. Also the dropout between the layers of nn.LSTM, nn.GRU and nn.RNN. A module without any of
+    these, or with another kind of dropout layer, is refused. `example` (an input (B, ...), a tuple of inputs,
+    or a dictionary by name) has two samples compared, and equal ones refused. `output` says how to take the
+    logits out of what the module returns: a key or attribute ("logits"), an index, or a callable.
 
     >>> net = nn.Sequential(nn.Linear(2, 8), nn.Dropout(0.1), nn.Linear(8, 3))
     >>> model = MCDropout(net, samples=20)
@@ -110,7 +110,6 @@ class MCDropout(nn.Module):
         state_dict.setdefault(f"{prefix}_extra_state", self.get_extra_state())  # absent in older files
         super()._load_from_state_dict(state_dict, prefix, *args)
 
-    @functools.partial(outside_graphs, recursive=False)
     def forward(self, x: Any = None, *more: Any, per_member: bool = False, **named: Any) -> Tensor:
         refuse_data_parallel(self)
         if is_exporting():
@@ -118,7 +117,12 @@ class MCDropout(nn.Module):
                 "MCDropout draws its masks while it runs, which an exported graph cannot repeat: export "
                 "model.member(0), the network with dropout off, or a DeepEnsemble or BatchEnsemble"
             )
-        inputs = member_inputs(positional(x, more), named, self.members, per_member=per_member)
+        logits: Tensor = self._run(positional(x, more), named, per_member=per_member)
+        return logits
+
+    @functools.partial(outside_graphs, recursive=False)
+    def _run(self, args: tuple[Any, ...], named: dict[str, Any], *, per_member: bool) -> Tensor:
+        inputs = member_inputs(args, named, self.members, per_member=per_member)
         if self.training:
             if torch._C._current_graph_task_id() != -1:
                 raise InputError(
@@ -184,9 +188,9 @@ class MCDropout(nn.Module):
         alone = trial._sample_blocks(pair, keys, 1)
         if torch.equal(alone[0], alone[1]):
             raise InputError(
-                f"two samples of {self.kind} are equal on the example: its dropout is off in evaluation or has "
-                "p = 0. The likely cause is F.dropout, or dropout of its own, behind `if self.training`: use "
-                "nn.Dropout layers, or call F.dropout without that condition"
+                f"two samples of {self.kind} are equal on the example: its dropout is off in evaluation or "
+                "has p = 0. The likely cause is F.dropout, or dropout of its own, behind `if self.training`: "
+                "use nn.Dropout layers, or call F.dropout without that condition"
             )
         try:
             together = trial._sample_blocks(pair, keys, 2)
@@ -195,8 +199,8 @@ class MCDropout(nn.Module):
         tolerance = 3 * torch.finfo(alone.dtype).eps ** 0.5
         if not torch.allclose(together, alone, rtol=tolerance, atol=tolerance * float(alone.abs().max())):
             raise InputError(
-                f"samples of {self.kind} change on the example if they run together: does it mix rows, or move "
-                "them from the first axis? Every dropout must act on a tensor with the batch first"
+                f"samples of {self.kind} change on the example if they run together: does it mix rows, or "
+                "move them from the first axis? Every dropout must act on a tensor with the batch first"
             )
 
 
@@ -205,11 +209,12 @@ def refuse_unsampled(module: nn.Module, example: Example | None) -> None:
     for name, part in module.named_modules():
         if isinstance(part, nn.modules.dropout._DropoutNd) and type(part) not in DROPOUTS:
             raise InputError(
-                f"{name or 'the module'} ({type(part).__name__}) has dropout that cannot be sampled: use nn.Dropout"
+                f"{name or 'the module'} ({type(part).__name__}) has dropout that cannot be sampled: use "
+                "nn.Dropout"
             )
     layers = any(isinstance(part, DROPOUTS) and part.p > 0 for part in module.modules())
     if example is None and not layers and not any(drops_inside(part) for part in module.modules()):
         raise InputError(
-            f"{type(module).__name__} has no dropout layer with p > 0: all samples would be equal. If it calls "
-            "F.dropout, pass example=, an input on which two samples are compared"
+            f"{type(module).__name__} has no dropout layer with p > 0: all samples would be equal. If it "
+            "calls F.dropout, pass example=, an input on which two samples are compared"
         )

@@ -32,9 +32,7 @@ def check_conversion(ensemble: "BatchEnsemble", module: nn.Module, example: Inpu
     that refers to it cannot be converted.
     """
     trial, original = copy.deepcopy(ensemble).eval(), copy.deepcopy(module).eval()
-    rows = example.map(
-        lambda x: torch.stack([x[k % len(x)].expand_as(x) for k in range(ensemble.members)])
-    )
+    rows = example.map(lambda x: torch.stack([x[k % len(x)].expand_as(x) for k in range(ensemble.members)]))
 
     def alone(network: nn.Module, k: int) -> Tensor:
         own = rows.map(lambda x: x[k].clone())
@@ -58,7 +56,8 @@ def demand(kind: str, logits: Tensor, expected: Tensor, complaint: str) -> None:
     if not torch.allclose(logits, expected, rtol=tolerance, atol=tolerance / 10 * scale):
         raise InputError(
             f"{kind} cannot be converted: on the example, {complaint} by up to "
-            f"{float((logits - expected).abs().max()):.3g}. Does it mix rows, or move them from the first axis?"
+            f"{float((logits - expected).abs().max()):.3g}. Does it mix rows, or move them from the first "
+            "axis?"
         )
 
 
@@ -67,8 +66,8 @@ def warn_if_far(ensemble: "BatchEnsemble", module: nn.Module, example: Inputs) -
     """Warn if the conversion of a trained network changes what it predicts on the example.
 
     The rule: members agree with the original's top label on less than 90 % of the example, averaged over
-    members, while the original's mean confidence is above 1 / C + 0.25 (1 - 1 / C). An untrained network, with
-    confidences near 1 / C, has nothing to lose and causes no warning.
+    members, while the original's mean confidence is above 1 / C + 0.25 (1 - 1 / C). An untrained network,
+    with confidences near 1 / C, has nothing to lose and causes no warning.
     """
     trial, original = copy.deepcopy(ensemble).eval(), copy.deepcopy(module).eval()
     result = example.map(torch.clone).call(original)
@@ -95,8 +94,8 @@ def refused_calls(module: nn.Module) -> Iterator[None]:
 
     def refuse(name: str) -> None:
         raise InputError(
-            f"{name} of the original is called by its converted copy, so something other than a module refers "
-            "to it (a lambda, for example): make that a method"
+            f"{name} of the original is called by its converted copy, so something other than a module "
+            "refers to it (a lambda, for example): make that a method"
         )
 
     layers = [(name, part) for name, part in module.named_modules() if is_layer(part)]

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from calmix.ensembles.masks import DROPOUTS, SampledDropout, drop
+from calmix.ensembles.masks import DROPOUTS, KeyedDropout, SampledDropout, drop
 from calmix.ensembles.recurrent import run_layers
 
 ATTENTION_NAMES = ("attention", "attn")
@@ -83,8 +83,8 @@ def attention(
 ) -> Tensor:
     """`F.scaled_dot_product_attention` with the mask of its dropout from `DRAWS`.
 
-    dropout(softmax(scale * query key^T + mask)) value, spelled out, because the fused function draws its masks
-    itself. Without dropout the fused function is called.
+    dropout(softmax(scale * query key^T + mask)) value, spelled out, because the fused function draws its
+    masks itself. Without dropout the fused function is called.
     """
     if dropout_p == 0:
         return F.scaled_dot_product_attention(
@@ -133,8 +133,8 @@ def is_attention(part: nn.Module) -> bool:
 
 
 def owns_dropout(part: nn.Module) -> bool:
-    layers = any(isinstance(child, (*DROPOUTS, SampledDropout)) and child.p > 0 for child in part.children())
-    return layers or any(
+    kinds = (*DROPOUTS, SampledDropout, KeyedDropout)
+    return any(isinstance(child, kinds) and child.p > 0 for child in part.children()) or any(
         "drop" in name and isinstance(value, float) and 0 < value <= 1 for name, value in vars(part).items()
     )
 

@@ -39,7 +39,9 @@ class Inputs:
         def apply(value: Any) -> Any:
             return function(value) if isinstance(value, Tensor) else value
 
-        return Inputs(tuple(map(apply, self.args)), {name: apply(value) for name, value in self.named.items()})
+        return Inputs(
+            tuple(map(apply, self.args)), {name: apply(value) for name, value in self.named.items()}
+        )
 
     def fold(self) -> "Inputs":
         """Tensors (M, B, ...) as (M * B, ...), member-major."""
@@ -66,7 +68,9 @@ def member_inputs(args: Sequence[Any], named: Mapping[str, Any], members: int, *
     batch: tuple[str, int] | None = None
     for name, tensor in inputs.tensors():
         if tensor.ndim == 0:
-            raise InputError(f"{name} is a single number; a tensor must be (B, ...), with the batch axis first")
+            raise InputError(
+                f"{name} is a single number; a tensor must be (B, ...), with the batch axis first"
+            )
         if per_member and (tensor.ndim < 2 or tensor.shape[0] not in (1, members)):
             raise InputError(
                 f"{name} has the shape {tuple(tensor.shape)}; with per_member=True every tensor must be "
@@ -82,8 +86,10 @@ def member_inputs(args: Sequence[Any], named: Mapping[str, Any], members: int, *
                 "common to all rows as an attribute of the module"
             )
     if batch is None:
-        raise InputError("no tensor among the arguments: give at least one, (B, ...), with the batch axis first")
-    return inputs.map(lambda x: x.expand(members, *x.shape[1:]) if per_member else x.expand(members, *x.shape))
+        raise InputError(
+            "no tensor among the arguments: give at least one, (B, ...), with the batch axis first"
+        )
+    return inputs.map(lambda x: x.expand(members, *x.shape[int(per_member) :]))
 
 
 def example_inputs(example: Example) -> Inputs:

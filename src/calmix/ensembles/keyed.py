@@ -4,31 +4,13 @@ import copy
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from torch import Tensor, nn
+from torch import nn
 
 from calmix.ensembles.batch import BatchEnsemble
 from calmix.ensembles.dropout import MCDropout
 from calmix.ensembles.functional import SampledFunctions, drops_inside
-from calmix.ensembles.masks import DRAWS, DROPOUTS, Key, SampledDropout
+from calmix.ensembles.masks import DRAWS, DROPOUTS, Key, KeyedDropout
 from calmix.ensembles.swap import swap_modules
-
-
-class KeyedDropout(nn.Module):
-    """Plain dropout whose training masks come from the keys of `keyed_dropout` while those are set."""
-
-    def __init__(self, plain: nn.Module) -> None:
-        super().__init__()
-        self.plain = plain
-        self.sampled = (SampledDropout(plain),)  # type: ignore[arg-type]  # no submodule: it shares `plain`
-
-    @property
-    def p(self) -> float:
-        """The probability to drop, which fused attention reads."""
-        return self.sampled[0].p
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.sampled[0](x) if self.training and DRAWS.training_keys else self.plain(x)
-        return out
 
 
 def key_dropout(model: nn.Module) -> nn.Module:

@@ -29,7 +29,7 @@ FORM_TOGETHER = 2**16
 
 
 def is_conv1d(layer: nn.Module) -> bool:
-    """Whether this is `Conv1D` of Hugging Face's GPT-2: a linear layer with its weight stored as (in, out)."""
+    """Whether this is `Conv1D` of Hugging Face's GPT-2: a linear layer with a weight of shape (in, out)."""
     kind = type(layer)
     return kind.__name__ == "Conv1D" and kind.__module__ == "transformers.pytorch_utils"
 
@@ -67,7 +67,7 @@ class RankOne(nn.Module):
         if layer.bias is not None:
             self.bias = nn.Parameter(layer.bias.detach().repeat(len(r), 1), layer.bias.requires_grad)
             layer.bias = None
-        for name in getattr(layer, "__constants__", ()):  # in_features, stride and the like, which models read
+        for name in getattr(layer, "__constants__", ()):  # in_features, stride, ...: models read them
             setattr(self, name, getattr(layer, name))
 
     @property
@@ -99,13 +99,13 @@ class RankOne(nn.Module):
             rows = x.reshape(members, x.shape[:-1].numel() // members, x.shape[-1])
             y = rows @ weights if self.bias is None else self.bias.unsqueeze(1).baddbmm(rows, weights)
             return y.reshape(*x.shape[:-1], y.shape[-1])
-        assert not isinstance(self.layer, TRANSPOSED)
+        assert not isinstance(self.layer, (nn.Linear, *TRANSPOSED))
         biases = [None] * members if self.bias is None else self.bias
         own = zip(x.chunk(members), self._weights(self.r, self.s, x), biases, strict=True)
         return torch.cat([self.layer._conv_forward(rows, weight, bias) for rows, weight, bias in own])
 
     def unroll(self) -> Iterator[nn.Module]:
-        """The plain layer of each member in turn, with weights formed from the current values; no gradients."""
+        """The plain layer of each member in turn, with weights formed from the current values."""
         if self.layer.weight.numel() > FORM_TOGETHER:
             return (MemberLayer(self, k) for k in range(len(self.r)))
         return (self.plain(k, weight) for k, weight in enumerate(self._weights(self.r, self.s)))
@@ -122,7 +122,7 @@ class RankOne(nn.Module):
         require_channels(self.layer, x.shape[-1 if self._channels_last else 1], self.s.shape[1])
 
     def _weights(self, r: Tensor, s: Tensor, x: Tensor | None = None) -> Tensor:
-        """W o (r_k s_k^T) for each member; W is (out, in / groups, ...), or transposed (in, out / groups, ...).
+        """W o (r_k s_k^T) for each member; W (out, in / groups, ...), or transposed (in, out / groups, ...).
 
         The memory format is that of `x`, so that the convolutions need not convert every weight.
         """
@@ -175,8 +175,8 @@ def forming_pays(x: Tensor, weight: Tensor, members: int) -> bool:
 
     The rule depends on shapes alone, never on timing, so results are reproducible. Exported graphs always
     scale, because their sizes are symbols. Time of forming relative to scaling, forward and backward on one
-    thread with 4 x 32 images (`python -m benchmarks ensembles`): 3 -> 16 channels of 32 x 32 pixels 0.7, 64 -> 128 of 32 x 32 with a 1 x 1 kernel 0.6, 16 -> 16 of
-    16 x 16 0.9, 128 -> 128 of 16 x 16 0.9; but 32 -> 32 of 8 x 8 1.0, 256 -> 256 of 8 x 8 1.1, 64 -> 64 of
-    4 x 4 1.3, 512 -> 512 of 4 x 4 1.2.
+    thread with 4 x 32 images (`python -m benchmarks ensembles`): 3 -> 16 channels of 32 x 32 pixels 0.7,
+    64 -> 128 of 32 x 32 with a 1 x 1 kernel 0.6, 16 -> 16 of 16 x 16 0.9, 128 -> 128 of 16 x 16 0.9; but
+    32 -> 32 of 8 x 8 1.0, 256 -> 256 of 8 x 8 1.1, 64 -> 64 of 4 x 4 1.3, 512 -> 512 of 4 x 4 1.2.
     """
     return not is_exporting() and x.numel() > members * (4 * weight.numel() + 2**16)

@@ -1,4 +1,4 @@
-"""Dropout masks that follow from keys, and the layer that draws them."""
+"""Dropout masks that follow from keys, and the layers that draw them."""
 
 import threading
 from typing import TypeAlias
@@ -14,8 +14,14 @@ DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 Key: TypeAlias = tuple[int | str, ...]
 
 
-class UnevenRows(Exception):
-    """The rows of a mask do not divide evenly among the samples that run together."""
+class UnevenRows(InputError):
+    """A dropped tensor cannot be split into the rows of each key, so samples must run one at a time."""
+
+    def __init__(self, keys: int) -> None:
+        super().__init__(
+            f"dropout acts on a tensor that cannot be split into {keys} equal blocks of rows: it must have "
+            "the batch as the first axis"
+        )
 
 
 class Draws(threading.local):
@@ -35,7 +41,7 @@ class Draws(threading.local):
         if not self.keys:
             raise InputError("a sampled dropout layer was called outside of its MCDropout: call that instead")
         if len(self.keys) > 1 and (like.ndim == 0 or like.shape[0] % len(self.keys)):
-            raise UnevenRows
+            raise UnevenRows(len(self.keys))
         mask = torch.empty_like(like)
         for key, block in zip(self.keys, mask.chunk(len(self.keys)), strict=like.shape[0] > 0):
             seed, *path = key
@@ -49,7 +55,7 @@ DRAWS = Draws()
 
 @outside_graphs
 def drop(x: Tensor, p: float, *, channels: bool = False) -> Tensor:
-    """Dropout with a mask from `DRAWS`: of single elements, or of whole channels of x (rows, channels, ...)."""
+    """Dropout with a mask from `DRAWS`: of elements, or of whole channels of x (rows, channels, ...)."""
     keep = 1 - p
     if keep in (0, 1):
         return x * keep
@@ -76,4 +82,22 @@ class SampledDropout(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = drop(x, self.plain.p, channels=not isinstance(self.plain, nn.Dropout))
+        return out
+
+
+class KeyedDropout(nn.Module):
+    """Plain dropout whose training masks come from the keys of `keyed_dropout` while those are set."""
+
+    def __init__(self, plain: nn.Module) -> None:
+        super().__init__()
+        self.plain = plain
+        self.sampled = (SampledDropout(plain),)  # type: ignore[arg-type]  # no submodule: it shares `plain`
+
+    @property
+    def p(self) -> float:
+        """The probability to drop, which fused attention reads."""
+        return self.sampled[0].p
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.sampled[0](x) if self.training and DRAWS.training_keys else self.plain(x)
         return out

@@ -29,7 +29,7 @@ def refuse_data_parallel(ensemble: nn.Module) -> None:
     """Raise InputError inside nn.DataParallel, which joins the logits of its replicas on axis 0."""
     if getattr(ensemble, "_is_replica", False):
         raise InputError(
-            f"{type(ensemble).__name__} cannot run in nn.DataParallel: it joins the outputs of the devices on "
-            "axis 0, which is the member axis of logits (M, B, C), so members and examples would be mixed up. "
-            "Use DistributedDataParallel"
+            f"{type(ensemble).__name__} cannot run in nn.DataParallel: it joins the outputs of the devices "
+            "on axis 0, which is the member axis of logits (M, B, C), so members and examples would be mixed "
+            "up. Use DistributedDataParallel"
         )

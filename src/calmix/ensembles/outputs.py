@@ -25,7 +25,8 @@ def take_logits(result: Any, output: Output, rows: int, kind: str) -> Tensor:
         raise InputError(f"{kind} returned a {type(logits).__name__}{which}, not a tensor{hint}")
     if logits.ndim == 0 or logits.shape[0] != rows:
         raise InputError(
-            f"{kind} made {tuple(logits.shape)} of {rows} rows: its output must keep the batch as the first axis"
+            f"{kind} made {tuple(logits.shape)} of {rows} rows: its output must keep the batch as the "
+            "first axis"
         )
     return logits
 
@@ -52,4 +53,6 @@ def suggestion(result: Any) -> str:
         return f'output="{best}" (it has {", ".join(names)})' if names else "a callable"
     if isinstance(result, Sequence):
         return f"output={next((i for i, value in enumerate(result) if isinstance(value, Tensor)), 0)}"
-    return 'output="logits" for an attribute, or a callable' if not isinstance(result, Tensor) else "output=None"
+    return (
+        'output="logits" for an attribute, or a callable' if not isinstance(result, Tensor) else "output=None"
+    )

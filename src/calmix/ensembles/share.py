@@ -20,7 +20,9 @@ def check_share(share: object) -> tuple[Share, ...]:
     checked = tuple(entries)
     for entry in checked:
         if not isinstance(entry, str) and not (isinstance(entry, type) and issubclass(entry, nn.Module)):
-            raise InputError(f"share has the entry {entry!r}; give module types (nn.Embedding) or names ('*.gamma')")
+            raise InputError(
+                f"share has the entry {entry!r}; give module types (nn.Embedding) or names ('*.gamma')"
+            )
     return checked
 
 
