@@ -72,7 +72,7 @@ class ViT(nn.Module):
 
     def forward(self, x):
         x = self.patch(x).flatten(2).transpose(1, 2)
-        x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], 1) + self.pos_embed
+        x = torch.cat([self.cls_token.expand(x.shape[0], -1, -1), x], 1) + self.pos_embed
         return self.head(self.norm(self.blocks(x))[:, 0])
 
 

@@ -125,7 +125,7 @@ def shortest_pattern(module: nn.Module, kept: set[nn.Module], name: str) -> str:
         names = (other for other, part in module.named_modules() if contains_layer(part, kept))
         if not any(name_matches(other, pattern) for other in names):
             return pattern
-    return name
+    return f".{name}" if name.isidentifier() else name  # with a dot, a plain word is a full name
 
 
 def contains_layer(part: nn.Module, kept: set[nn.Module]) -> bool:

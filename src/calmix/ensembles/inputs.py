@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from calmix.ensembles.members import fold_members
 from calmix.errors import InputError
 
 Example: TypeAlias = Tensor | Sequence[Any] | Mapping[str, Any]
@@ -45,7 +46,7 @@ class Inputs:
 
     def fold(self) -> "Inputs":
         """Tensors (M, B, ...) as (M * B, ...), member-major."""
-        return self.map(lambda tensor: tensor.flatten(0, 1))
+        return self.map(fold_members)
 
     def call(self, module: nn.Module) -> Any:
         return module(*self.args, **self.named)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from calmix.ensembles.graphs import is_exporting
-from calmix.ensembles.members import require_channels, require_shares
+from calmix.ensembles.members import fold_members, require_channels, require_shares
 from calmix.ensembles.swap import shallow_copy
 from calmix.ensembles.weights import WeightProperties
 
@@ -82,14 +82,14 @@ class RankOne(nn.Module):
         return self._form(x)
 
     def _scale(self, x: Tensor, output_size: list[int] | None) -> Tensor:
-        x = (self._by_member(x) * self._along_channels(self.s, x)).flatten(0, 1)
+        x = fold_members(self._by_member(x) * self._along_channels(self.s, x))
         if is_conv1d(self.layer):
             y = x @ self.layer.weight
         else:
             y = self.layer(x) if output_size is None else self.layer(x, output_size)
         each, r = self._by_member(y), self._along_channels(self.r, y)
         y = each * r if self.bias is None else torch.addcmul(self._along_channels(self.bias, y), each, r)
-        return y.flatten(0, 1)
+        return fold_members(y)
 
     def _form(self, x: Tensor) -> Tensor:
         members = len(self.r)

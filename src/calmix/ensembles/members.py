@@ -1,8 +1,18 @@
-"""Checks of the member axis, with errors that say what to change."""
+"""The member axis: folding it into the batch, and checks with errors that say what to change."""
 
+import torch
 from torch import Tensor, nn
 
+from calmix.ensembles.graphs import is_exporting
 from calmix.errors import InputError
+
+
+def fold_members(x: Tensor) -> Tensor:
+    """x (M, B, ...) as (M * B, ...), member-major; a view where possible.
+
+    In an exported graph it is a copy: the strides of a view would become conditions on the size of the batch.
+    """
+    return torch.cat(x.unbind()) if is_exporting() else x.flatten(0, 1)
 
 
 def require_shares(layer: nn.Module, x: Tensor, members: int) -> None:

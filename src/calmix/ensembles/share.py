@@ -29,10 +29,14 @@ def check_share(share: object) -> tuple[Share, ...]:
 def name_matches(name: str, pattern: str) -> bool:
     """Whether a dotted name matches: in full, with wildcards, or a plain word as its last component.
 
+    A dot in front makes a plain word a full name.
+
     >>> name_matches("blocks.3.gamma", "*.gamma"), name_matches("gamma", "*.gamma")
     (True, True)
     >>> name_matches("vit.cls_token", "cls_token"), name_matches("vit.0", "0")
     (True, False)
+    >>> name_matches("vit.fc", ".fc"), name_matches("fc", ".fc")
+    (False, True)
     """
     if pattern.isidentifier():
         return name.rpartition(".")[2] == pattern
