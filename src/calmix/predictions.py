@@ -25,8 +25,8 @@ Values = Literal["logits", "probs"]
 class Predictions:
     """Logits (M, N, C) of M members for N examples, and what is known of the examples.
 
-    One member may come as (N, C). `labels` (N,) are class numbers, or names where `classes` are given;
-    without them there is nothing to judge, but a calibrator can be applied. `groups` maps a name to a column (N,).
+    One member may come as (N, C). `labels` (N,) are class numbers, or names where `classes` are given; without
+    them there is nothing to judge, but a calibrator can be applied. `groups` maps a name to a column (N,).
     Probabilities are refused as logits: `from_probs` takes them and keeps their logarithms, which are logits.
 
     >>> Predictions(torch.randn(4, 10, 3), torch.arange(10) % 3, groups={"age": np.arange(10) // 5})

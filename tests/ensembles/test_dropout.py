@@ -4,10 +4,11 @@ import threading
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from calmix.ensembles import MCDropout, dropout
+from calmix.ensembles import MCDropout, dropout, keyed_dropout
 from calmix.errors import InputError
 
 
@@ -182,12 +183,6 @@ def test_bad_input_is_refused():
         MCDropout(nn.Sequential(nn.Dropout(0.0)))
     with pytest.raises(InputError, match=r"1 \(AlphaDropout\)"):
         MCDropout(nn.Sequential(nn.Dropout(), nn.AlphaDropout()))
-    with pytest.raises(InputError, match=r"1 \(LSTM\)"):
-        MCDropout(nn.Sequential(nn.Dropout(), nn.LSTM(2, 2, num_layers=2, dropout=0.1)))
-    transformer = nn.TransformerEncoderLayer(4, 2, dropout=0.5)
-    transformer.self_attn.dropout = 0.0
-    with pytest.raises(InputError, match=r"the module \(TransformerEncoderLayer\)"):
-        MCDropout(transformer)
     with pytest.raises(InputError, match="samples must be at least 1, got 0"):
         MCDropout(nn.Dropout(), samples=0)
     with pytest.raises(InputError, match="no member 6"):
@@ -220,5 +215,106 @@ def test_a_network_that_returns_no_tensor_is_refused():
         def forward(self, x):
             return self.drop(x), x
 
-    with pytest.raises(InputError, match="Pair made a tuple of 5 rows"):
+    with pytest.raises(InputError, match=r"Pair returned a tuple, not a tensor; .* output=0"):
         MCDropout(Pair())(torch.rand(5, 2))
+
+
+def test_the_logits_are_taken_as_told():
+    class Record(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.drop = nn.Dropout(0.5)
+
+        def forward(self, x, scale=None):
+            x = x if scale is None else x * scale
+            return {"logits": self.drop(x), "sizes": (x.shape,)}
+
+    model = MCDropout(Record(), 3, output="logits", example=(X, torch.ones(5, 1))).eval()
+    assert model(X).shape == (3, 5, 3)
+    assert torch.equal(model(X, scale=torch.full((5, 1), 2.0)), 2 * model(X))
+
+
+def test_the_counter_of_masks_is_part_of_the_state():
+    _, model = made()
+    model(X)
+    model(X)
+    state = copy.deepcopy(model.state_dict())
+    assert state["_extra_state"] == 2
+    expected = model(X)
+    _, other = made()
+    other.load_state_dict(state)
+    assert torch.equal(other(X), expected)
+    del state["_extra_state"]  # as files of earlier versions
+    other.load_state_dict(state)
+    assert "_extra_state" not in state
+    nested = nn.ModuleDict({"model": made()[1]})
+    nested.load_state_dict({f"model.{name}": value for name, value in state.items()})
+
+
+def test_given_keys_do_not_count():
+    _, model = made()
+    with keyed_dropout(model, [(1, "a")]):
+        model(X)
+    assert model.steps == 0
+
+
+def test_the_rank_is_part_of_the_default_seed(monkeypatch):
+    plain = made()[1](X)
+    monkeypatch.setattr(dropout.dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(dropout.dist, "get_rank", lambda: 1)
+    default, told = made()[1], made(seed=0)[1]
+    assert torch.equal(told(X), plain)
+    assert not torch.equal(default(X), plain)
+    assert torch.equal(default.eval()(X), told.eval()(X)), "samples are the same on every rank"
+    monkeypatch.setattr(dropout.dist, "get_rank", lambda: 0)
+    assert torch.equal(made()[1](X), plain)
+
+
+def test_what_has_no_batch_axis_may_drop_too():
+    class Positions(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("table", torch.ones(1, 3))
+            self.drop = nn.Dropout(0.5)
+
+        def forward(self, x):
+            return x + self.drop(self.table)
+
+    model = MCDropout(Positions(), 8, example=X).eval()
+    out = model(X) - X
+    assert not torch.equal(out[0], out[1])
+    torch.testing.assert_close(out, MCDropout(Positions(), 20).eval()(X)[:8] - X)
+
+
+def test_an_example_shows_what_cannot_be_sampled():
+    class Conditional(nn.Module):
+        def forward(self, x):
+            return F.dropout(x, 0.5) if self.training else x
+
+    with pytest.raises(InputError, match=r"pass example="):
+        MCDropout(Conditional())
+    with pytest.raises(InputError, match=r"samples of Conditional are equal.*F\.dropout.*if self.training"):
+        MCDropout(Conditional(), example=X)
+
+    class SequenceFirst(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.drop = nn.Dropout(0.5)
+
+        def forward(self, x):
+            return self.drop(x.transpose(0, 1)).transpose(0, 1)
+
+    with pytest.raises(InputError, match="change on the example if they run together"):
+        MCDropout(SequenceFirst(), example=torch.ones(3, 4, 2))
+
+
+def test_export_is_refused_with_the_reason():
+    with pytest.raises(InputError, match=r"exported graph cannot repeat"):
+        torch.export.export(made()[1].eval(), (X,))
+
+
+def test_data_parallel_is_refused():
+    _, model = made()
+    replica = model._replicate_for_data_parallel()
+    with pytest.raises(InputError, match=r"MCDropout cannot run in nn.DataParallel.*member axis"):
+        replica(X)

@@ -1,4 +1,4 @@
-"""Where weight decay goes."""
+"""Which parameters decay."""
 
 from typing import Any
 
@@ -11,10 +11,11 @@ from calmix.ensembles.norm import MemberNorm
 def parameter_groups(model: nn.Module, *, weight_decay: float = 2e-4) -> list[dict[str, Any]]:
     """Two groups for any optimiser: the parameters that decay, and those that never do.
 
-    What belongs to one member alone to scale or shift others' work, r and s and its own batch norm, does not
-    decay: pulled to 0 rather than to 1, it would pull the members together. Kernels, biases and shared norms
-    decay. It goes by the type of a module, not by names, and leaves no parameter out. torch's weight decay is
-    twice the coefficient of an l2 penalty.
+    The factors r and s of a BatchEnsemble, and each member's own norms and PReLU, never decay: towards 0
+    instead of 1, decay would make the members alike. Everything else decays as in a plain network: weights,
+    biases, norms and embeddings that are common to all members. Parameters are selected by the type of their
+    module, not by name, and every parameter is in one of the groups. torch's weight decay is twice the
+    coefficient of an l2 penalty.
 
     >>> from calmix.ensembles.batch import BatchEnsemble
     >>> decayed, free = parameter_groups(BatchEnsemble(nn.Linear(2, 3)), weight_decay=0.1)

@@ -1,4 +1,4 @@
-"""Batch norm with one copy a member, and batch norm across processes."""
+"""Batch norm with one copy for each member, and batch norm across processes."""
 
 import copy
 from collections.abc import Iterator
@@ -15,7 +15,10 @@ from calmix.errors import InputError
 
 
 class MemberNorm(nn.Module):
-    """One batch norm a member: of the rows (M * B, ...), member-major, each norm sees its own member's."""
+    """One copy of a layer for each member: each sees the rows of its member, of (M * B, ...), member-major.
+
+    For batch norms with `member_norm`, and for activations that have parameters (PReLU).
+    """
 
     def __init__(self, norms: list[nn.Module]) -> None:
         super().__init__()
@@ -24,20 +27,20 @@ class MemberNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         require_shares(self.norms[0], x, len(self.norms))
-        rows = x.shape[0] // len(self.norms)  # narrow and not chunk, which export cannot do for any number
-        return torch.cat([norm(x.narrow(0, k * rows, rows)) for k, norm in enumerate(self.norms)])
+        blocks = x.reshape(len(self.norms), x.shape[0] // len(self.norms), *x.shape[1:])
+        return torch.cat([norm(block) for norm, block in zip(self.norms, blocks, strict=True)])
 
     def unroll(self) -> Iterator[nn.Module]:
-        """The norm of each member itself."""
+        """The layer of each member in turn, not a copy."""
         return iter(self.norms)
 
     def member(self, k: int) -> nn.Module:
-        """The norm of member k alone, a copy."""
+        """The layer of member k, a copy."""
         return copy.deepcopy(self.norms[k])
 
 
 class SumAcross(torch.autograd.Function):
-    """The sum over all processes; the loss of each depends on it, so its gradient is their sum as well."""
+    """The sum over all processes. The loss of every process depends on it, so gradients are summed too."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -56,15 +59,15 @@ def sum_across(x: Tensor) -> Tensor:
 
 
 class SynchronisedNorm(_BatchNorm):
-    """Batch norm whose statistics in training are those of the rows of all processes, however many each has.
+    """Batch norm with training statistics over the rows of all processes, which may have different numbers.
 
-    Mean and variance take two small reductions, with gradients through both; torch's own SyncBatchNorm
-    refuses tensors on a CPU. In evaluation, and where torch.distributed is not running, it is a plain batch
-    norm.
+    Mean and variance take two small all-reduce operations, with gradients through both. torch's own
+    SyncBatchNorm does not run on a CPU. In evaluation, and where torch.distributed is not running, this is a
+    plain batch norm.
     """
 
     def _check_input_dim(self, input: Tensor) -> None:
-        """Any number of axes behind (rows, channels)."""
+        """Any number of axes after (rows, channels)."""
 
     def forward(self, x: Tensor) -> Tensor:
         if not (self.training or self.running_mean is None) or not dist.is_initialized():
@@ -103,10 +106,11 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 def synchronise(model: Model) -> Model:
-    """`model`, changed in place: its batch norms, shared or a member's own, reduce over all processes.
+    """`model`, changed in place: its batch norms, common or of one member, reduce over all processes.
 
-    Parameters and buffers stay the same objects under the same names, so that an optimiser or a checkpoint
-    made before goes on to fit. A norm of another kind or with hooks is refused: they would be lost.
+    Parameters and buffers stay the same objects under the same names, so that existing optimisers and
+    checkpoints still fit. Subclasses of batch norms and norms with hooks are refused, because what they add
+    would be lost.
 
     >>> synchronise(nn.Sequential(nn.BatchNorm1d(3)))
     Sequential(
@@ -116,7 +120,7 @@ def synchronise(model: Model) -> Model:
     for name, part in model.named_modules():
         if isinstance(part, BATCH_NORMS) and (type(part) not in BATCH_NORMS or has_hooks(part)):
             raise InputError(
-                f"{name or 'the module itself'} ({type(part).__name__}) is no plain batch norm, or has "
+                f"{name or 'the module itself'} ({type(part).__name__}) is not a plain batch norm, or has "
                 "hooks: it cannot be synchronised"
             )
 

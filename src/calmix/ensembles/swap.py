@@ -1,4 +1,4 @@
-"""Exchange parts of a module for others, wherever they stand."""
+"""Replace modules inside of a module."""
 
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, NoneType
@@ -11,17 +11,18 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 def has_hooks(part: nn.Module) -> bool:
-    """Whether calling a part does more than its class says, which is lost when it is swapped."""
+    """Whether a call does more than the forward of its class, which replacing the part would lose."""
     hooks = (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks)
     return any(hooks) or "forward" in vars(part) or part._compiled_call_impl is not None
 
 
 def swap_modules(root: nn.Module, swap: Callable[[nn.Module], nn.Module | None]) -> nn.Module:
-    """`root`, changed in place: each part for which `swap` has another is exchanged for it, itself included.
+    """`root`, changed in place: every module for which `swap` returns another is replaced, `root` included.
 
-    A part that is used in several places is swapped once and stays shared; parts in evaluation stay in it.
-    What was swapped out is emptied: a reference to it outside the tree of modules (in a plain list, say)
-    fails when it is called, where it would otherwise go on computing something else.
+    If `swap` returns the module itself, it stays as it is, with all that is inside. A module that is used in
+    several places is replaced once and stays shared; the training mode is kept. Replaced modules are emptied:
+    a reference to one outside of the module tree (in a plain list, for example) then fails when it is called,
+    instead of silently computing something else.
 
     >>> swap_modules(nn.Sequential(nn.ReLU()), lambda m: nn.GELU() if isinstance(m, nn.ReLU) else None)
     Sequential(
@@ -49,17 +50,17 @@ def swap_modules(root: nn.Module, swap: Callable[[nn.Module], nn.Module | None])
 
 
 def shallow_copy(module: Module, **attributes: Any) -> Module:
-    """A second module on the same values, apart from the `attributes` named."""
+    """A second module with the same values, except for the given `attributes`."""
     copy = object.__new__(type(module))
     vars(copy).update(vars(module) | attributes)
     return copy
 
 
 def with_replaced(module: nn.Module, replacements: dict[nn.Module, nn.Module]) -> nn.Module:
-    """`module` with parts replaced, itself unchanged: shallow copies of all that contains a replaced one.
+    """`module` with parts replaced, itself unchanged: modules around a replaced part are shallow copies.
 
-    Every part must be self-contained: any other reference would still lead to what was replaced. The
-    dictionary is extended by what is copied, so that a shared part stays shared.
+    Every part must be self-contained: any other reference would still lead to the replaced part. Copies are
+    added to the dictionary, so that a shared part stays shared.
 
     >>> net = nn.Sequential(nn.ReLU())
     >>> with_replaced(net, {net[0]: nn.GELU()}), net
@@ -96,7 +97,7 @@ PLAIN = (
 
 
 def is_self_contained(module: nn.Module) -> bool:
-    """Whether a module refers to others as registered children only, not in a list or by a bound method."""
+    """Whether a module refers to others only as registered children, not in a list or by a bound method."""
     return all(is_plain(value) for name, value in vars(module).items() if name not in STANDARD_ATTRIBUTES)
 
 
