@@ -18,6 +18,7 @@ COMMANDS = {
     "demo": "train on embedded digits and see the pathology and its cure, in minutes",
     "train": "train one run from a recipe; resumes, or returns at once when finished",
     "evaluate": "predict with a run and compute every metric, clean and corrupted",
+    "predict": "write the pooled probabilities of a run for new inputs",
     "audit": "judge the calibration of predictions from any framework, and say what would help",
     "calibrate": "fit a temperature on validation predictions and calibrate test predictions",
     "report": "one page with tables and figures of many runs",
