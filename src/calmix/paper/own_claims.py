@@ -8,7 +8,7 @@ yields comparisons of the `Judge` it is given, each judged as the paper's claims
 
     @Claim("pool", ("deep",))
     def pool_beats_member(judge):
-        """CAMixup by pool has a lower ECE than by member"""
+        'CAMixup by pool has a lower ECE than by member'
         yield judge.compare(q.ECE, "camixup-by-pool", "camixup", "below")
 
     CLAIMS = [pool_beats_member]
