@@ -11,7 +11,7 @@ def test_a_page_and_its_figures_without_a_run_that_cannot_be_read(tmp_path):
     assert code == 0
     assert "broken/recipe.json cannot be read as JSON" in err
     figures = list((tmp_path / "figures").iterdir())
-    assert {path.suffix for path in figures} == {".pdf", ".png"}
+    assert {path.suffix for path in figures} == {".svg", ".pdf", ".png"}
     assert out == f"written: {tmp_path / 'page.html'} and {len(figures)} files in {tmp_path / 'figures'}\n"
     page = (tmp_path / "page.html").read_text()
     assert "Mixup" in page

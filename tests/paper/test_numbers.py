@@ -3,6 +3,8 @@ import pytest
 from calmix.paper.numbers import NUMBERS, SKCE, SMOOTHED, SPREADS, published, published_number
 from calmix.runs.presets import preset
 from calmix.study import quantities as q
+from calmix.study.results import Group, read_results
+from tests.fabricate import fabricate
 
 
 def test_every_number_of_the_tables_is_here():
@@ -25,12 +27,27 @@ def test_every_number_of_the_tables_is_here():
     ],
 )
 def test_numbers_as_fractions(quantity, method, number):
-    assert published(quantity, preset(*method)) == (number and pytest.approx(number))
+    group = Group(preset(*method, scale="paper"), ())
+    assert published(quantity, group) == (number and pytest.approx(number))
 
 
-def test_imagenets_numbers_stand_beside_imagenet_alone():
-    assert published(q.ECE, preset("folder", "batch", "camixup", scale="paper")) == (0.015, None)
-    assert published(q.ECE, preset("folder", "batch", "camixup", scale="laptop")) is None
+def test_numbers_stand_beside_the_scale_they_belong_to():
+    recipe = preset("cifar10", "batch", "camixup", scale="paper")
+    assert published(q.ECE, Group(recipe, ())) == (0.012, 0.002)
+    for other in (preset("cifar10", "batch", "camixup", scale="laptop"), recipe.replace(epochs=3)):
+        assert published(q.ECE, Group(other, ())) is None
+    scripts = preset("cifar10", "batch", "camixup", scale="paper", paper_code=True)
+    assert published(q.ECE, Group(scripts, ())) == (0.012, 0.002)
+    paper = preset("cifar10", "batch", "mixup", scale="paper").replace(train_on_validation=True)
+    assert published(q.ECE, Group(paper, ())) == (0.064, 0.004)
+
+
+@pytest.mark.parametrize(("classes", "number"), [(1000, (0.015, None)), (10, None)])
+def test_imagenets_numbers_stand_beside_imagenet_alone(tmp_path, classes, number):
+    names = tuple(map(str, range(classes)))
+    run = fabricate(tmp_path, "batch", "camixup", dataset="folder", classes=names)
+    (group,) = read_results([run]).groups()
+    assert published(q.ECE, group) == number
 
 
 def test_the_corrupted_error_is_the_rest_of_the_accuracy():

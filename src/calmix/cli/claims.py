@@ -28,12 +28,16 @@ class Claims:
     """Folder of runs."""
     dataset: str | None = None
     """Judge on this data set alone; by default on all that have runs."""
+    claims: str | None = None
+    """Judge claims of your own instead: file.py or file.py:NAME, a `Claim` or a list of them (by default
+    CLAIMS). `python -c "help('calmix.paper.own_claims')"` shows how one is written."""
     json: bool = False
     """Print the claims as JSON, with every comparison."""
 
 
 def main(arguments: list[str]) -> None:
     from calmix.paper.claims import claims_record, judge_claims
+    from calmix.paper.own_claims import load_claims
     from calmix.paper.page import claim_lines
     from calmix.paper.regime import main_regimes
     from calmix.study.results import read_results
@@ -41,8 +45,9 @@ def main(arguments: list[str]) -> None:
     args = tyro.cli(Claims, args=arguments, prog="calmix claims")
     if args.dataset is not None:
         one_of("dataset", args.dataset, data.NAMES)
+    own = None if args.claims is None else load_claims(args.claims)
     results = read_results(find_runs([args.runs], reporter=Display()))
-    judged = judge_claims(results, dataset=args.dataset)
+    judged = judge_claims(results, own, dataset=args.dataset)
     if args.json:
         print(to_json(claims_record(judged)))
         return

@@ -25,7 +25,7 @@ class Report:
     out: Path = Path("report.html")
     """The page to write."""
     figures: Path | None = None
-    """Folder for each figure as PDF and PNG."""
+    """Folder for each figure as SVG, PDF and PNG."""
 
 
 def main(arguments: list[str]) -> None:
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> None:
 
 
 def write_report(results: Results, out: Path, *, figures: Path | None = None) -> list[Path]:
-    """Write the page of `results`, and with `figures` each figure as PDF and PNG; the paths written."""
+    """Write the page of `results`, and with `figures` each figure as SVG, PDF and PNG; the paths written."""
     from calmix.paper.claims import judge_claims
     from calmix.paper.claims_figures import claims_figures
     from calmix.paper.numbers import published
@@ -45,7 +45,7 @@ def write_report(results: Results, out: Path, *, figures: Path | None = None) ->
     from calmix.report.figures import CaptionedFigure
     from calmix.report.gallery import standard_figures
     from calmix.report.page import runs_page
-    from calmix.report.style import save_figure
+    from calmix.report.style import FORMATS, save_figure
 
     written = [out]
     judged = judge_claims(results)
@@ -56,7 +56,7 @@ def write_report(results: Results, out: Path, *, figures: Path | None = None) ->
         for captioned in (*shown, *standard_figures(results)):
             if figures is not None:
                 figures.mkdir(parents=True, exist_ok=True)
-                for ending in ("pdf", "png"):
+                for ending in FORMATS:
                     written.append(figures / f"{captioned.name}.{ending}")
                     save_figure(captioned.figure, written[-1])
             yield captioned

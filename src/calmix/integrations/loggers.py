@@ -90,9 +90,11 @@ def log_results(reporter: Reporter, results: Any, rendered: Mapping[str, Any]) -
     """The final numbers of every evaluated run, and every figure, where the reporter logs."""
     if not isinstance(reporter, LoggingReporter):
         return
-    for result in results:
-        if result.summary:
-            log_summary(reporter, Task(result.recipe).name, result.summary)
+    for group in results.groups():
+        for result in group.results:
+            if result.summary:
+                name = Task(result.recipe, note=group.differs).name
+                log_summary(reporter, name, result.summary)
     for item in rendered.values():
         for captioned in getattr(item, "figures", ()):
             reporter.logger.figure(captioned.name, captioned.figure)
@@ -150,10 +152,26 @@ class MLflowLogger:
                 "log mlflow needs MLflow: pip install 'calmix[mlflow]' (mlflow-skinny is enough); "
                 f"importing it gave {reason}"
             ) from None
-        self.client: Any = MlflowClient(self.place or None)
-        experiment = self.client.get_experiment_by_name(EXPERIMENT)
-        found = experiment.experiment_id if experiment else self.client.create_experiment(EXPERIMENT)
-        self.experiment: str = found
+        address, artifacts = self._places()
+        try:
+            self.client: Any = MlflowClient(address)
+            experiment = self.client.get_experiment_by_name(EXPERIMENT)
+            self.experiment: str = (
+                experiment.experiment_id
+                if experiment
+                else self.client.create_experiment(EXPERIMENT, artifact_location=artifacts)
+            )
+        except Exception as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"log mlflow:{self.place} cannot be opened: {reason}") from None
+
+    def _places(self) -> tuple[str | None, str | None]:
+        """Addresses of the tracking store and of artifacts; a folder holds a database and the artifacts."""
+        if not self.place or "://" in self.place:
+            return self.place or None, None
+        folder = Path(self.place).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        return f"sqlite:///{folder / 'mlflow.db'}", (folder / "artifacts").as_uri()
 
     def _run(self, run: str) -> str:
         if run not in self.runs:

@@ -37,6 +37,15 @@ def standard_figures(results: Results) -> Iterator[CaptionedFigure]:
             yield from _mixed(some, where, file)
 
 
+def subject(groups: Sequence[Group], where: str = "") -> str:
+    """Data set, scale and number of seeds, for the title of a figure; `where` names ensemble and data set."""
+    recipes = [result.recipe for group in groups for result in group.results]
+    datasets = where or " and ".join(dict.fromkeys(recipe.dataset for recipe in recipes))
+    scales = ", ".join(dict.fromkeys(recipe.scale for recipe in recipes))
+    seeds = len({recipe.seed for recipe in recipes})
+    return f"{datasets}, {scales} scale, {seeds} seed{'s' * (seeds != 1)}"
+
+
 def _bars(groups: Sequence[Group], dataset: str) -> CaptionedFigure:
     pooled = any(group.recipe.members > 1 for group in groups)
     diamonds = " A diamond is the mean of the members alone." if pooled else ""
@@ -45,7 +54,9 @@ def _bars(groups: Sequence[Group], dataset: str) -> CaptionedFigure:
         title=f"Error and ECE: {dataset}",
         caption=f"Mean over seeds with their standard deviation; a dot is a run.{diamonds}",
         alt=f"Bars of test error and ECE on {dataset}. {_numbers(groups)}",
-        figure=bars(groups, (ERROR, ECE), (MEMBER_ERROR, MEMBER_ECE) if pooled else ()),
+        figure=bars(
+            groups, (ERROR, ECE), (MEMBER_ERROR, MEMBER_ECE) if pooled else (), title=subject(groups)
+        ),
     )
 
 
@@ -77,7 +88,7 @@ def _reliability(groups: Sequence[Group], where: str, file: str) -> Iterator[Cap
             title=f"Reliability: {where}",
             caption=RELIABILITY,
             alt=f"Lines of accuracy minus confidence against confidence: {'; '.join(names)}.",
-            figure=reliability_figure({"": curves}),
+            figure=reliability_figure({"": curves}, title=subject(groups, where)),
         )
 
 
@@ -88,14 +99,17 @@ def _severity(groups: Sequence[Group], where: str, file: str) -> Iterator[Captio
         )
         alt = "Boxes of error and ECE at each severity of corruption, one for each augmentation."
         title = f"Under corruption: {where}"
-        yield CaptionedFigure(f"corruption-{file}", title, caption, alt, severity_boxes(groups))
+        yield CaptionedFigure(
+            f"corruption-{file}", title, caption, alt, severity_boxes(groups, title=subject(groups, where))
+        )
 
 
 def _training(groups: Sequence[Group], where: str, file: str) -> Iterator[CaptionedFigure]:
     if any(result.history for group in groups for result in group.results):
         caption = "On validation data after every epoch; bands span seeds and independent members."
         alt = "Lines of accuracy, ECE and gap against epochs, one for each augmentation."
-        yield CaptionedFigure(f"training-{file}", f"Training: {where}", caption, alt, training_curves(groups))
+        drawing = training_curves(groups, title=subject(groups, where))
+        yield CaptionedFigure(f"training-{file}", f"Training: {where}", caption, alt, drawing)
 
 
 def _mixed(groups: Sequence[Group], where: str, file: str) -> Iterator[CaptionedFigure]:
@@ -117,7 +131,9 @@ def _mixed(groups: Sequence[Group], where: str, file: str) -> Iterator[Captioned
             caption="How often each class was mixed; a dot is a member, a line their mean.",
             alt=f"Dots for each class: most often mixed is {names[most]} ({mean[most]:.0f} % of epochs), "
             f"least often {names[least]} ({mean[least]:.0f} %).",
-            figure=mixed_classes(share, accuracy, names, colour=colour(group.augment)),
+            figure=mixed_classes(
+                share, accuracy, names, colour=colour(group.augment), title=subject([group], where)
+            ),
         )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from calmix.report.figures import CaptionedFigure, lines
+from calmix.report.gallery import subject
 from calmix.report.tables import Table, comparison
 from calmix.runs.recipe import ENSEMBLES, Recipe
 from calmix.study.quantities import ACCURACY, ECE, GAP, NLL
@@ -14,7 +15,7 @@ METRICS = (ECE, ACCURACY, NLL, GAP)
 def sweep_table(results: Results) -> Table:
     """A row for each combination, mean ± standard deviation over seeds."""
     first = ("data set", "ensemble", "augmentation", "runs")
-    return comparison(_subject(results), results.groups(), METRICS, first=first)
+    return comparison(subject(results.groups()), results.groups(), METRICS, first=first)
 
 
 def sweep_figures(results: Results, fields: Sequence[str]) -> Iterator[CaptionedFigure]:
@@ -34,18 +35,10 @@ def sweep_figures(results: Results, fields: Sequence[str]) -> Iterator[Captioned
             if not quantity.values(results):
                 continue
             words = field.replace("_", " ")
-            drawing = lines(series, (quantity,), xlabel=words, title=_subject(results), log=log)
+            drawing = lines(series, (quantity,), xlabel=words, title=subject(results.groups()), log=log)
             caption = f"{quantity.description} against {words}, mean and standard deviation over seeds"
             name = f"{quantity.name}-{field.replace('_', '-')}"
             yield CaptionedFigure(name, f"{quantity.title} against {words}", caption, caption, drawing)
-
-
-def _subject(results: Results) -> str:
-    """Data sets, scales and the number of seeds."""
-    datasets = " and ".join(dict.fromkeys(result.recipe.dataset for result in results))
-    scales = ", ".join(dict.fromkeys(result.recipe.scale for result in results))
-    seeds = len({result.recipe.seed for result in results})
-    return f"{datasets}, {scales} scale, {seeds} seed{'s' * (seeds != 1)}"
 
 
 def _value(recipe: Recipe, field: str) -> object:

@@ -1,6 +1,7 @@
 """Plan of a study: which runs it needs, how far each is, and how the rest is executed."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -13,6 +14,7 @@ from calmix.runs.recipe import Recipe
 from calmix.study.evidence import FILE
 from calmix.study.executors import Executor
 from calmix.study.overall import NAME, OverallProgress
+from calmix.study.results import recipe_differences
 from calmix.study.tasks import Task, divide
 
 Plan: TypeAlias = Mapping[Recipe, tuple[str, ...]]  # each run with the corruptions it is evaluated under
@@ -76,13 +78,13 @@ def run_plan(
     processes. `hours` forecasts what is left of each run on one of `workers`, for the time left of all.
     """
     tasks: list[Task] = []
+    notes = recipe_differences(list(dict.fromkeys(recipe.replace(seed=0) for recipe in plan)))
     for recipe, corruptions in plan.items():
         if not is_finished(locate_run(recipe, corruptions, [out, *elsewhere]), corruptions):
             whole = Run(out / recipe.name, recipe).trained
             together = jobs if len(plan) == 1 else 1
-            tasks += (
-                [Task(recipe, None, corruptions)] if whole else divide(recipe, corruptions, jobs=together)
-            )
+            own = [Task(recipe, None, corruptions)] if whole else divide(recipe, corruptions, jobs=together)
+            tasks += [replace(task, note=notes[recipe.replace(seed=0)]) for task in own]
     members_left = {task.recipe: 0 for task in tasks}
     for task in tasks:
         members_left[task.recipe] += task.members is not None
@@ -105,7 +107,7 @@ def run_plan(
             else:
                 members_left[task.recipe] -= 1
                 if members_left[task.recipe] == 0:
-                    executor.submit(Task(task.recipe, None, task.corruptions))
+                    executor.submit(replace(task, members=None))
             reporter(Finished(task.name))
     if tasks:
         reporter(Finished(NAME, f"{total} tasks"))
@@ -119,7 +121,7 @@ def _weights(tasks: Sequence[Task], hours: Mapping[Recipe, float] | None) -> dic
     for recipe in dict.fromkeys(task.recipe for task in tasks):
         own = [task for task in tasks if task.recipe == recipe]
         whole = hours.get(recipe, 0.0) if hours is not None else sum(map(cost, own))
-        last = Task(recipe, None, own[0].corruptions)
+        last = replace(own[0], members=None)
         if own != [last]:
             weights |= {task.name: (1 - EVALUATION) * whole / len(own) for task in own}
             whole *= EVALUATION

@@ -230,7 +230,7 @@ class Results(Sequence[Result]):
         by_recipe: dict[Recipe, list[Result]] = {}
         for result in self:
             by_recipe.setdefault(dataclasses.replace(result.recipe, seed=0), []).append(result)
-        differs = _differences(list(by_recipe))
+        differs = recipe_differences(list(by_recipe))
         return [Group(recipe, tuple(results), differs[recipe]) for recipe, results in by_recipe.items()]
 
 
@@ -247,7 +247,7 @@ def _order(result: Result) -> tuple[object, ...]:
     return recipe.dataset, ensemble, rank, recipe.augment, content, recipe.seed, result.run.folder.name
 
 
-def _differences(recipes: Sequence[Recipe]) -> dict[Recipe, str]:
+def recipe_differences(recipes: Sequence[Recipe]) -> dict[Recipe, str]:
     """For each recipe the fields in which those of its data set, ensemble and augmentation differ."""
     alike: dict[tuple[str, str, str], list[Recipe]] = {}
     for recipe in recipes:

@@ -1,7 +1,6 @@
 """Tasks: the units of work that executors run, a run or some members of a deep ensemble."""
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 
 import torch
@@ -10,36 +9,25 @@ from calmix.errors import InputError
 from calmix.progress import Reporter, within
 from calmix.runs.evaluate import evaluate
 from calmix.runs.launch import Machine, train
-from calmix.runs.presets import preset
 from calmix.runs.recipe import Recipe
 
 
 @dataclass(frozen=True)
 class Task:
-    """Train a recipe, or some `members` of its deep ensemble; evaluate it when it is whole."""
+    """Train a recipe, or some `members` of its deep ensemble; evaluate it when it is whole. A `note` tells it
+    apart from others of the same method."""
 
     recipe: Recipe
     members: tuple[int, ...] | None = None
     corruptions: tuple[str, ...] = ()
+    note: str = ""
 
     @property
     def name(self) -> str:
         recipe = self.recipe
         members = "" if self.members is None else f" member {', '.join(map(str, self.members))}"
-        method = f"{recipe.dataset} {recipe.ensemble} {recipe.augment}"
-        return f"{method}{_changes(recipe)} seed {recipe.seed}{members}"
-
-
-@lru_cache(maxsize=4096)
-def _changes(recipe: Recipe) -> str:
-    """What tells a recipe apart from its preset, so that tasks of one method have different names."""
-    try:
-        plain = preset(recipe.dataset, recipe.ensemble, recipe.augment, scale=recipe.scale, seed=recipe.seed)
-    except InputError:  # data of the user's own may have none
-        plain = Recipe(dataset=recipe.dataset)
-    fields, usual = recipe.flat(), plain.flat()
-    names = [name for name in fields if fields[name] != usual.get(name)]
-    return "".join(f", {name.replace('_', ' ')} {fields[name]}" for name in names)
+        note = f", {self.note}," if self.note else ""
+        return f"{recipe.dataset} {recipe.ensemble} {recipe.augment}{note} seed {recipe.seed}{members}"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,98 @@
+"""Items beyond the paper, drawn from fabricated runs."""
+
+import pytest
+
+from calmix.paper.items import select_items
+from calmix.paper.reproduce import plan_items, render_plan
+from calmix.study.results import read_results
+from tests.fabricate import fabricate, random_predictions
+
+FIELDS = ("train_size", "margin", "momentum", "mixing_epochs", "members", "validation_size")
+SHARPNESS = {"none": 1.6, "mixup": 0.5}
+CORRUPTED = ("cure", "noise")
+
+
+def rendered(tmp_path, name, *, seeds=2, scale="smoke"):
+    plan = plan_items(select_items([name]), dataset="digits", scale=scale, seeds=seeds)
+    runs = []
+    for place, recipe in enumerate(plan.runs):
+        members = min(recipe.members, 4)
+        test = random_predictions(SHARPNESS.get(recipe.mixing, 1.0), seed=place, members=members, size=300)
+        fields = {field: getattr(recipe, field) for field in FIELDS}
+        options = {"dataset": recipe.dataset, "scale": scale, "seed": recipe.seed, "test": test}
+        runs.append(fabricate(tmp_path, recipe.ensemble, recipe.augment, **options, **fields))
+    return render_plan(plan, read_results(runs))[name]
+
+
+def test_crossing_has_a_point_for_each_regime_and_ensemble(tmp_path):
+    shown = rendered(tmp_path, "crossing")
+    crossings, points = shown.tables
+    assert [row[0].text for row in crossings.rows] == ["BatchEnsemble", "MC-dropout", "deep ensemble"]
+    assert [row[-1].text for row in crossings.rows] == ["about 8", "about 12", "about 25"]
+    assert len(points.rows) == 3 * 3
+    assert all("[" in row[4].text for row in points.rows)
+    (figure,) = shown.figures
+    assert "digits, smoke scale, 2 seeds" in figure.title
+
+
+def test_compounding_compares_the_forecast_with_what_was_measured(tmp_path):
+    (table,) = rendered(tmp_path, "compounding").tables
+    assert table.columns[:4] == ("method", "g(1)", "g(2)", "g(4)")
+    assert table.columns[-1] == "forecast - measured"
+    mixup = next(row for row in table.rows if row[0].text == "Mixup")
+    assert mixup[3].value > mixup[1].value  # pools are less confident than members
+    assert abs(mixup[-1].value) < 0.02
+
+
+def test_cure_names_a_winner_or_none(tmp_path):
+    remedies, winners = rendered(tmp_path, "cure").tables
+    labels = [row[0].text for row in remedies.rows]
+    assert "CAMixup, margin 0.02" in labels
+    assert "Mixup + joint calibrator" in labels
+    assert "Mixup, off for the last tenth" in labels
+    assert [row[0].text for row in winners.rows] == ["ECE %", "NLL"]  # nothing was corrupted
+    assert all(row[4].text in (row[1].text, "none: others are within its interval") for row in winners.rows)
+
+
+def test_validation_size_has_a_curve_for_each_ensemble(tmp_path):
+    shown = rendered(tmp_path, "validation-size")
+    assert [figure.name.rsplit("-", 1)[1] for figure in shown.figures] == ["batch", "deep"]
+    assert len(shown.tables[0].rows) == 2 * (3 + 2)
+
+
+def test_noise_needs_two_seeds(tmp_path):
+    assert rendered(tmp_path / "one", "noise", seeds=1) == "not run: it needs two seeds or more"
+    (table,) = rendered(tmp_path / "two", "noise").tables
+    assert table.columns[1:4] == ("BE", "MC", "DE")
+    accuracy = table.rows[0]
+    assert accuracy[4].value > accuracy[6].value > 0  # more seeds show smaller differences
+
+
+def test_data_sets_that_are_not_here_are_left_out(tmp_path, monkeypatch):
+    monkeypatch.setenv("CALMIX_DATA", str(tmp_path))
+    plan = plan_items(select_items(["crossing"]), dataset="clusters", scale="laptop", seeds=1)
+    assert plan.left_out == {"mnist", "fashion-mnist", "cifar10"}
+    assert not plan.runs
+
+
+def test_the_mixing_ends_a_tenth_before_training_does():
+    plan = plan_items(select_items(["cure"]), dataset="digits", scale="laptop", seeds=1)
+    epochs = {recipe.mixing_epochs for recipe in plan.runs}
+    assert epochs == {None, 54, 40}
+    shorter = plan_items(
+        select_items(["cure"]), dataset="digits", scale="laptop", seeds=1, changes={"epochs": 10}
+    )
+    assert {recipe.mixing_epochs for recipe in shorter.runs} == {None, 9, 7}
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_who_keeps_the_validation_images(kept):
+    plan = plan_items(
+        select_items(["camixup"]), dataset="digits", scale="smoke", seeds=1, train_on_validation=kept
+    )
+    by_augment = {recipe.augment: recipe.train_on_validation for recipe in plan.runs}
+    assert by_augment == {"none": kept, "mixup": kept, "camixup": False}
+    calibrating = plan_items(
+        select_items(["temperature"]), dataset="digits", scale="smoke", seeds=1, train_on_validation=kept
+    )
+    assert not any(recipe.train_on_validation for recipe in calibrating.runs)
