@@ -75,12 +75,10 @@ class _SumMetric(Metric):
         return Sample(probs, torch.zeros(1, dtype=torch.long))
 
     def _probs(self, preds: Tensor) -> Tensor:
-        binary = self.num_classes == 1
-        fits = preds.ndim == 1 if binary else preds.ndim in (2, 3) and preds.shape[-1] == self.num_classes
+        classes, binary = self.num_classes, self.num_classes == 1
+        fits = preds.ndim == 1 if binary else preds.ndim in (2, 3) and preds.shape[-1] == classes
         if not fits:
-            expected = (
-                "(N,), P(y = 1)" if binary else f"(N, {self.num_classes}) or (M, N, {self.num_classes})"
-            )
+            expected = "(N,), P(y = 1)" if binary else f"(N, {classes}) or (M, N, {classes})"
             hint = "; num_classes=1 takes P(y = 1)" if preds.ndim == 1 else ""
             raise InputError(f"preds has shape {tuple(preds.shape)}; give {expected}{hint}")
         if binary:
