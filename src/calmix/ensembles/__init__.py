@@ -2,8 +2,9 @@
 
 from calmix.ensembles.batch import BatchEnsemble
 from calmix.ensembles.deep import DeepEnsemble
-from calmix.ensembles.dropout import MCDropout, key_dropout, keyed_dropout
+from calmix.ensembles.dropout import MCDropout
 from calmix.ensembles.groups import parameter_groups
+from calmix.ensembles.keyed import key_dropout, keyed_dropout
 from calmix.ensembles.norm import synchronise
 
 __all__ = [

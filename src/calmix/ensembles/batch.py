@@ -1,47 +1,64 @@
-"""BatchEnsemble (Wen et al., 2020): members that share their kernels and differ by a rank-one factor each."""
+"""BatchEnsemble (Wen et al., 2020): members with common weights and a rank-one factor each."""
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from calmix.ensembles.layers import LAYERS, RankOne
-from calmix.ensembles.members import require_member, require_rows, rows_of_members
-from calmix.ensembles.norm import BATCH_NORMS, MemberNorm, SynchronisedNorm
+from calmix.ensembles.conversion import OWN_COPY, ROW_STATISTICS, common_parts
+from calmix.ensembles.faithful import check_conversion, warn_if_far
+from calmix.ensembles.inputs import Example, Inputs, each_member, example_inputs, member_inputs, positional
+from calmix.ensembles.layers import RankOne, channels, is_layer
+from calmix.ensembles.members import refuse_data_parallel, require_member
+from calmix.ensembles.norm import MemberNorm
+from calmix.ensembles.outputs import Output, take_logits
+from calmix.ensembles.share import Share, check_share
 from calmix.ensembles.swap import has_hooks, is_self_contained, swap_modules, with_replaced
 from calmix.errors import InputError
 
-ROW_STATISTICS = (*BATCH_NORMS, SynchronisedNorm, nn.SyncBatchNorm)
-NORMS = (
-    *ROW_STATISTICS,
-    *(nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d),
-    *(nn.GroupNorm, nn.LayerNorm, nn.RMSNorm),
-)
+UNROLL_ROWS = 32
+"""From this many rows up, members are evaluated one after the other, which is faster."""
 
 
 class BatchEnsemble(nn.Module):
-    """`members` networks in one, from any batch-first module of linear, convolutional and norm layers.
+    """`members` networks in one, from a batch-first module of linear, convolutional and norm layers.
 
-    x (B, ...), or with `per_member` (M or 1, B, ...), -> (M, B, ...), in training as in evaluation. Each
-    linear layer and convolution keeps its weights W, and member k uses W o (r_k s_k^T): r scales its
-    outputs, s its inputs, drawn from N(1, init_std), or +1 with `sign_probability` and -1 otherwise. A bias
-    becomes one a member. Norms stay shared, so that a batch norm sees the rows of all members, unless
-    `member_norm` gives every batch norm one copy a member.
+    x (B, ...), or with `per_member` (M or 1, B, ...), -> (M, B, ...), in training as in evaluation. Several
+    tensors may be given, by position or by name, each batch-first. `output` says how to take the logits out of
+    what the module returns: a key or attribute ("logits"), an index, or a callable.
 
-    `module` itself is left as it is. Parts with parameters of any other kind, tied or parametrised weights
-    and layers with hooks are refused by name. Inside, rows are folded member-major into the batch, (M * B,
-    ...), so what the module does between its layers must treat rows alike and keep them first; `example`, an
-    input (B, ...), has that checked. In evaluation without gradients, from 32 rows up, members pass one after
-    the other where that gives the same, through shallow copies of the module: attributes that it sets on
-    itself meanwhile are lost.
+    Each linear layer and convolution keeps its weight W, and member k uses W o (r_k s_k^T): r scales the
+    outputs, s the inputs, drawn from N(1, init_std), or +1 with `sign_probability` and -1 otherwise. Biases
+    and PReLU get a copy for each member. Norms stay common to all members, so that a batch norm computes its
+    statistics over the rows of all members; `member_norm` gives each member its own batch norms.
+
+    `share` lists what else stays common to all members: module types (nn.Embedding, nn.LSTM,
+    nn.MultiheadAttention), or names of modules and parameters with wildcards ("*.gamma"; a plain word such as
+    "cls_token" is the last part of a name). Parameters that a rank-one factor cannot carry must be listed
+    there; otherwise one error names all of them, with the `share=` line to use. Tied weights (unless all their
+    owners are common), parametrised weights and layers with hooks are refused.
+
+    **Converting a trained network**: use `init_std=0.1`. The default of 0.5 is for training from scratch and
+    destroys much of what a trained network knows. With `example`, a UserWarning is issued if the members' top
+    labels agree with the original's on less than 90 % of the example, and the original is confident enough to
+    be trained: mean confidence above 1 / C + 0.25 (1 - 1 / C).
+
+    `module` itself is not changed. Rows are folded member-major into the batch, (M * B, ...), so the module
+    must treat rows alike and keep them first between its layers; `example` (an input (B, ...), a tuple of
+    inputs, or a dictionary by name) has that checked. In evaluation without gradients, from 32 rows up,
+    members run one after the other where that gives the same result, on shallow copies of the module:
+    attributes that it sets on itself meanwhile are lost.
 
     >>> model = BatchEnsemble(nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3)), members=4)
     >>> model(torch.rand(5, 2)).shape, model(torch.rand(4, 5, 2), per_member=True).shape
     (torch.Size([4, 5, 3]), torch.Size([4, 5, 3]))
     >>> print(model.describe())
     BatchEnsemble of 4 x Sequential: 51 parameters and 117 more for the members (229.41%)
+    >>> text = nn.Sequential(nn.Embedding(100, 8), nn.Flatten(), nn.Linear(40, 3))
+    >>> BatchEnsemble(text, share=(nn.Embedding,))(torch.randint(100, (6, 5))).shape
+    torch.Size([4, 6, 3])
     """
 
     def __init__(
@@ -52,7 +69,9 @@ class BatchEnsemble(nn.Module):
         init_std: float = 0.5,
         sign_probability: float | None = None,
         member_norm: bool = False,
-        example: Tensor | None = None,
+        share: Sequence[Share] = (),
+        output: Output = None,
+        example: Example | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
@@ -62,8 +81,9 @@ class BatchEnsemble(nn.Module):
             raise InputError(f"init_std must not be negative, got {init_std}")
         if sign_probability is not None and not 0 <= sign_probability <= 1:
             raise InputError(f"sign_probability must lie in [0, 1], got {sign_probability}")
-        refuse_inconvertible(module)
+        common = common_parts(module, check_share(share))
         self.members = members
+        self.output = output
         self.kind = type(module).__name__
         self.plain_parameters = sum(p.numel() for p in module.parameters())
 
@@ -75,40 +95,49 @@ class BatchEnsemble(nn.Module):
                 values.bernoulli_(sign_probability, generator=generator).mul_(2).sub_(1)
             return values.to(like)
 
+        network = copy.deepcopy(module)
+        kept = {new for old, new in zip(module.modules(), network.modules(), strict=True) if old in common}
+
         def convert(part: nn.Module) -> nn.Module | None:
-            if isinstance(part, LAYERS):
-                inputs, outputs = (
-                    (part.in_features, part.out_features)
-                    if isinstance(part, nn.Linear)
-                    else (part.in_channels, part.out_channels)
-                )
-                return RankOne(copy.deepcopy(part), draw(outputs, part.weight), draw(inputs, part.weight))
-            if member_norm and isinstance(part, ROW_STATISTICS):
+            if part in kept:
+                return part
+            if is_layer(part):
+                inputs, outputs = channels(part)  # type: ignore[arg-type]
+                r, s = draw(outputs, part.weight), draw(inputs, part.weight)  # type: ignore[arg-type]
+                return RankOne(copy.deepcopy(part), r, s)  # type: ignore[arg-type]
+            if isinstance(part, OWN_COPY) or (member_norm and isinstance(part, ROW_STATISTICS)):
                 return MemberNorm([copy.deepcopy(part) for _ in range(members)])
+            disable_fused_path(part)
             return None
 
-        self.network = swap_modules(copy.deepcopy(module), convert)
+        self.network = swap_modules(network, convert)
         self.training = module.training
         if example is not None:
-            self._compare(module, example)
+            inputs = example_inputs(example)
+            check_conversion(self, module, inputs)
+            warn_if_far(self, module, inputs)
 
-    def forward(self, x: Tensor, *, per_member: bool = False) -> Tensor:
-        rows = rows_of_members(x, self.members, per_member=per_member)
-        if rows.shape[1] < 32 or torch.is_grad_enabled() or torch.compiler.is_compiling():
-            return self._folded(rows)
-        return self._unrolled(rows) if may_unroll(self.network) else self._folded(rows)
+    def forward(self, x: Any = None, *more: Any, per_member: bool = False, **named: Any) -> Tensor:
+        refuse_data_parallel(self)
+        inputs = member_inputs(positional(x, more), named, self.members, per_member=per_member)
+        if torch.compiler.is_compiling() or torch.is_grad_enabled():  # no branch on a size in a traced graph
+            return self._folded(inputs)
+        if inputs.first.shape[1] < UNROLL_ROWS or not may_unroll(self.network):
+            return self._folded(inputs)
+        return self._unrolled(inputs)
 
-    def _folded(self, rows: Tensor) -> Tensor:
-        folded = rows.flatten(0, 1)
-        out = require_rows(self.kind, self.network(folded), folded)
-        return out.reshape(*rows.shape[:2], *out.shape[1:])
+    def _folded(self, inputs: Inputs) -> Tensor:
+        folded = inputs.fold()
+        logits = take_logits(folded.call(self.network), self.output, folded.first.shape[0], self.kind)
+        return logits.reshape(*inputs.first.shape[:2], *logits.shape[1:])
 
-    def _unrolled(self, rows: Tensor) -> Tensor:
-        each = zip(unroll(self.network, self.members), rows_to_change(rows), strict=True)
-        return torch.stack([require_rows(self.kind, network(own), own) for network, own in each])
+    def _unrolled(self, inputs: Inputs) -> Tensor:
+        rows = inputs.first.shape[1]
+        each = zip(unroll(self.network, self.members), each_member(inputs), strict=True)
+        return torch.stack([take_logits(own.call(net), self.output, rows, self.kind) for net, own in each])
 
     def member(self, k: int) -> nn.Module:
-        """Member k alone, as a module like the original one, on copies of its values."""
+        """Member k alone: a module of the original's class, a copy."""
         require_member(k, self.members)
 
         def take(part: nn.Module) -> nn.Module | None:
@@ -124,42 +153,20 @@ class BatchEnsemble(nn.Module):
             f"and {added:,} more for the members ({added / max(self.plain_parameters, 1):.2%})"
         )
 
-    @torch.no_grad()
-    def _compare(self, module: nn.Module, example: Tensor) -> None:
-        """Folded together, members must be what they are alone, and with r = s = 1 the original.
 
-        Each sees another row of the example, repeated, so that rows which reach over to others show. And no
-        layer of the original may be called from within: a function that holds on to it cannot be converted.
-        """
-        if example.ndim == 0 or not len(example):
-            raise InputError("example has no rows: give an input (B, ...) with at least one")
-        trial, original = copy.deepcopy(self).eval(), copy.deepcopy(module).eval()
-        rows = torch.stack([example[k % len(example)].expand_as(example) for k in range(self.members)])
-        with refused_calls(module):
-            for k, got in enumerate(trial._folded(rows.clone())):
-                self._demand(got, trial.member(k)(rows[k].clone()), f"member {k} differs from itself alone")
-        for part in trial.modules():
-            if isinstance(part, RankOne):
-                part.r.fill_(1)
-                part.s.fill_(1)
-        for k, got in enumerate(trial._folded(rows.clone())):
-            want = original(rows[k].clone())
-            self._demand(got, want, f"member {k} with r = s = 1 differs from the original")
-
-    def _demand(self, got: Tensor, want: Tensor, complaint: str) -> None:
-        close = 3 * torch.finfo(want.dtype).eps ** 0.5
-        if not torch.allclose(got, want, rtol=close, atol=close / 10 * float(want.abs().max())):
-            raise InputError(
-                f"{self.kind} cannot be converted: on the example, {complaint} by up to "
-                f"{float((got - want).abs().max()):.3g}. Does it mix rows, or move them from the first axis?"
-            )
+def disable_fused_path(part: nn.Module) -> None:
+    """Switch off the fused evaluation of torch's transformers, which reads weights around their layers."""
+    if isinstance(part, nn.TransformerEncoderLayer):
+        part.activation_relu_or_gelu = 0
+    elif isinstance(part, nn.TransformerEncoder):
+        part.use_nested_tensor = False
 
 
 def may_unroll(network: nn.Module) -> bool:
-    """Whether members one by one are the same as folded: from 32 rows up that is faster in evaluation."""
+    """Whether running members one after the other gives the same result as folding them."""
     return not any(
         part.training
-        or has_hooks(part)  # which see the rows of all members together, however many there are
+        or has_hooks(part)  # a hook sees the rows of all members together
         or not is_self_contained(part)
         or (isinstance(part, ROW_STATISTICS) and part.running_mean is None)
         for part in network.modules()
@@ -167,67 +174,7 @@ def may_unroll(network: nn.Module) -> bool:
 
 
 def unroll(network: nn.Module, members: int) -> Iterator[nn.Module]:
-    """The plain network of each member in turn, on the current values of the ensemble."""
+    """The plain network of each member in turn, with the current values of the ensemble."""
     parts = {part: part.unroll() for part in network.modules() if isinstance(part, (RankOne, MemberNorm))}
     for _ in range(members):
         yield with_replaced(network, {part: next(plain) for part, plain in parts.items()})
-
-
-def rows_to_change(rows: Tensor) -> Iterator[Tensor]:
-    """The rows of each member, who may change them in place: the next must not see it, nor the caller.
-
-    The first has a copy, and where that was changed all others have, because they do the same.
-    """
-    first = rows[0].clone()
-    before = None if first.is_inference() else first._version  # which inference tensors do not count
-    yield first
-    changed = before is None or first._version != before
-    for own in rows[1:]:
-        yield own.clone() if changed else own
-
-
-@contextmanager
-def refused_calls(module: nn.Module) -> Iterator[None]:
-    """Raise InputError, with its name, for any layer of `module` that is called meanwhile."""
-
-    def refuse(name: str) -> None:
-        raise InputError(
-            f"{name} of the original is called by its converted copy, so something other than a module holds "
-            "on to it (a lambda, say): make that a method"
-        )
-
-    layers = [(name, part) for name, part in module.named_modules() if isinstance(part, LAYERS)]
-    handles = [part.register_forward_pre_hook(lambda *_, name=name: refuse(name)) for name, part in layers]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def refuse_inconvertible(module: nn.Module) -> None:
-    """Raise InputError, with the name of the part, for what BatchEnsemble could not convert faithfully."""
-    owner: dict[nn.Parameter, str] = {}
-    for name, part in module.named_modules():
-        where = f"{name or 'the module itself'} ({type(part).__name__})"
-        convertible = type(part) in LAYERS
-        for own, parameter in part.named_parameters(recurse=False):
-            if type(part) not in (*LAYERS, *NORMS):
-                raise InputError(
-                    f"{where} owns the parameter {own!r}: only linear layers, convolutions and norms can be "
-                    "shared by members; write it with those, or use a DeepEnsemble"
-                )
-            if parameter in owner:
-                raise InputError(
-                    f"{where} shares its {own} with {owner[parameter]}: untie them, or use a DeepEnsemble"
-                )
-            owner[parameter] = where
-        if "forward" in vars(part):
-            raise InputError(
-                f"{where} has a forward that was set on it alone, which goes on to call the original's "
-                "parts: make it a method of its class"
-            )
-        if convertible and (has_hooks(part) or not isinstance(part._parameters.get("weight"), nn.Parameter)):
-            raise InputError(
-                f"{where} has hooks or a parametrised weight, which would be lost: remove them first"
-            )
