@@ -9,6 +9,7 @@ from calmix.integrations.sklearn import CalibratedEnsemble
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from calmix.augment import Mixer
 from calmix.errors import InputError
 
 
@@ -21,3 +22,8 @@ def requires(library: str, extra: str) -> Iterator[None]:
         raise InputError(
             f"calmix.integrations.{extra} needs {library}, and {str(error)!r}: pip install 'calmix[{extra}]'"
         ) from error
+
+
+def learns_from_validation(mixer: Mixer) -> bool:
+    """Whether the mixer decides from validation data, as CAMixup does."""
+    return hasattr(mixer.where, "validate")

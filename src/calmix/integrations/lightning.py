@@ -31,7 +31,7 @@ from torch import Tensor
 
 from calmix.augment import Mixer
 from calmix.errors import InputError
-from calmix.integrations import requires
+from calmix.integrations import learns_from_validation, requires
 from calmix.predictions import Predictions, save_predictions
 
 with requires("lightning", "lightning"):
@@ -148,11 +148,6 @@ class MixerCallback(Callback):
         save_predictions(
             self.predictions / f"{name}.npz", checked.logits, checked.labels, ids=ids, groups=groups
         )
-
-
-def learns_from_validation(mixer: Mixer) -> bool:
-    """Whether the mixer's policy decides from validation data, as CAMixup's does."""
-    return hasattr(mixer.where, "validate")
 
 
 def _mixer(pl_module: LightningModule) -> Mixer:
