@@ -1,0 +1,95 @@
+"""Every example runs as a script, and the loop of `own_loop.py` is right for all mixers and ensembles."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import calmix
+
+FOLDER = Path(__file__).parents[1] / "examples"
+LIBRARIES = {
+    "huggingface_trainer": ("transformers", "accelerate", "datasets"),
+    "lightning_loop": ("lightning", "torchmetrics"),
+    "torchmetrics_collection": ("torchmetrics",),
+}
+MEMBERS = 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.py")))
+def test_the_script_runs(name, tmp_path):
+    for library in LIBRARIES.get(name, ()):
+        pytest.importorskip(library)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(calmix.__file__).parents[1])}
+    command = [sys.executable, str(FOLDER / f"{name}.py")]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert len(done.stdout.splitlines()) >= 2
+    assert "nan" not in done.stdout
+    assert not list(tmp_path.iterdir()), "an example left files behind"
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def mixers(members):
+    return {
+        "Mixup": calmix.Mixup(10, members=members),
+        "CutMix": calmix.CutMix(10, members=members),
+        "RegMixup": calmix.RegMixup(10, members=members),
+        "MixupMP": calmix.MixupMP(10, members=members),
+        "CAMixup": calmix.CAMixup(10, members=members),
+        "ForgettingMixup": calmix.ForgettingMixup(10, 200, members=members),
+    }
+
+
+@pytest.mark.parametrize("mixer", mixers(1))
+@pytest.mark.parametrize("ensemble", ["batch", "mc"])
+def test_one_loop_for_every_mixer_and_ensemble(mixer, ensemble):
+    loop = load("own_loop")
+    (x, y), val, test = loop.load()
+    torch.manual_seed(0)
+    network = loop.make_network()
+    if mixer == "CutMix":  # which cuts images
+        network = torch.nn.Sequential(torch.nn.Flatten(), *network)
+        x, val, test = (
+            x.view(-1, 1, 8, 8),
+            (val[0].view(-1, 1, 8, 8), val[1]),
+            (test[0].view(-1, 1, 8, 8), test[1]),
+        )
+    members = MEMBERS if ensemble == "batch" else 1
+    model = (
+        calmix.BatchEnsemble(network, members)
+        if ensemble == "batch"
+        else calmix.MCDropout(network, samples=3)
+    )
+    mixing = mixers(members)[mixer]
+    before, _ = loop.evaluate(model, test)
+    loop.fit(model, mixing, (x[:200], y[:200]), val, epochs=6)
+    after, ece = loop.evaluate(model, test)
+    assert len(mixing.history) == 6
+    assert after > max(0.4, before + 0.2)
+    assert 0 <= ece < 0.5
+
+
+@pytest.mark.parametrize("mixer", ["CAMixup", "ForgettingMixup", "MixupMP"])
+def test_the_deep_ensemble_in_a_loop(mixer):
+    loop = load("deep_ensemble_own_loop")
+    (x, y), val, test = loop.load()
+    torch.manual_seed(0)
+    model = calmix.DeepEnsemble([loop.make_network() for _ in range(loop.MEMBERS)])
+    mixing = mixers(loop.MEMBERS)[mixer]
+    loop.fit(model, mixing, (x[:200], y[:200]), val, epochs=6)
+    with torch.no_grad():
+        accuracy = calmix.metrics.accuracy(calmix.pool(model(test[0])), test[1])
+    assert len(mixing.history) == 6
+    assert accuracy > 0.5
