@@ -87,6 +87,8 @@ def run_plan(
             executor.submit(task)
         for count, result in enumerate(executor.results(), start=1):
             task = result.task
+            if result.fatal:
+                raise InputError(result.error)
             if result.error:
                 errors[task.name] = result.error
                 reporter(Message(f"failed: {result.error}", task.name))
