@@ -124,6 +124,8 @@ class Trainer:
         inside = all(type(place) is int and place >= 0 for place in places)
         if not inside or position.epoch > self.recipe.epochs or position.step > self.steps:
             raise ValueError(f"it is at epoch {position.epoch}, step {position.step}")
+        if not all(isinstance(number, int | float) for number in (position.loss, position.seconds)):
+            raise ValueError(f"its loss is {type(position.loss).__name__}")
         if len(position.history) != position.epoch:
             raise ValueError(
                 f"it is at epoch {position.epoch} with {len(position.history)} epochs of history"

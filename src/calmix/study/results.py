@@ -1,5 +1,6 @@
 """Results of many runs: the one reader of finished and unfinished run folders, and how runs are grouped."""
 
+import contextlib
 import dataclasses
 import math
 import statistics
@@ -154,14 +155,21 @@ def read_result(run: Run) -> Result:
             missing.append("test predictions that can be read (calmix evaluate makes them again)")
         if not history:
             missing.append("its epochs")
-        elif run.trained and len(history) < run.recipe.streams * run.recipe.epochs:
-            missing.append("some of its epochs (metrics.jsonl has lines that cannot be read)")
+        elif damaged := _damaged_lines(run.folder / "metrics.jsonl", len(history)):
+            missing.append(f"some of its epochs ({damaged} lines of metrics.jsonl cannot be read)")
     else:
         try:
             read_evidence(run.folder)
         except InputError as error:
             missing.append(f"its evidence ({error})")
     return Result(run, summary, history, tuple(missing))
+
+
+def _damaged_lines(path: Path, epochs: int) -> int:
+    """Lines of a history that are no epochs."""
+    with contextlib.suppress(OSError):
+        return max(0, path.read_bytes().count(b"\n") - epochs)
+    return 0
 
 
 def _is_whole(path: Path) -> bool:
