@@ -141,7 +141,9 @@ def _claimed(archive: zipfile.ZipFile, name: str) -> int:
 
 def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
     with archive.open(name) as file:
-        return np.asarray(npy.read_array(file, allow_pickle=False))
+        array = np.asarray(npy.read_array(file, allow_pickle=False))
+        file.read()  # the checksum is compared at the end
+        return array
 
 
 def _new(part: Path) -> IO[bytes]:

@@ -7,8 +7,6 @@ import os
 import sys
 from pathlib import Path
 
-from calmix.errors import InputError
-
 TRIM_THRESHOLD = -1  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
 MMAP_THRESHOLD = -3
 
@@ -56,6 +54,8 @@ def check_fits(what: str, size: float) -> None:
     Traceback (most recent call last):
     calmix.errors.InputError: 200 million rows: needs 1,000,000.0 TB of memory, ...
     """
+    from calmix.errors import InputError  # this module is also run without the package
+
     if size > (free := free_memory()):
         raise InputError(f"{what}: needs {_readable(size)} of memory, and {_readable(free)} are free")
 

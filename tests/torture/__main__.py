@@ -23,7 +23,9 @@ from tests.torture import fuzz, options, runs  # noqa: F401  (they register thei
 from tests.torture.cases import CASES, WEIGHTS, Hang, Tally, events, outcome
 from tests.torture.runs import WORK
 
-BATCH = {"fuzz": 40, "options": 20}  # cases of one child
+BATCH = {"fuzz": 100, "options": 100}  # cases of one child, which stops after a few seconds
+BATCH_SECONDS = 4
+ENOUGH = 9  # exit code of a child that stopped
 CASE_SECONDS = 30
 MEMORY = 8 * 2**30  # beyond what a child has at its start
 
@@ -93,17 +95,17 @@ def run_batch(name: str, batch: list[int], tally: Tally) -> list[tuple[int, str 
         pid = os.fork()
         if pid == 0:
             with contextlib.suppress(BaseException):
-                in_child(name, batch, path)
-            os._exit(0)
+                os._exit(in_child(name, batch, path))
+            os._exit(70)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         lines = [json.loads(line) for line in path.read_text().splitlines()]
     ended = [(number, finding) for number, finding in lines]
-    if len(ended) < len(batch):  # the next one ended the process
+    if len(ended) < len(batch) and status != ENOUGH:  # the next one ended the process
         ended.append((batch[len(ended)], f"it ends the process ({status})"))
     return ended
 
 
-def in_child(name: str, batch: list[int], path: Path) -> None:
+def in_child(name: str, batch: list[int], path: Path) -> int:
     def hang(*_: object) -> None:
         raise Hang
 
@@ -112,12 +114,16 @@ def in_child(name: str, batch: list[int], path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1), os.dup2(null, 2)
+    began = time.monotonic()
     for number in batch:
+        if time.monotonic() - began > BATCH_SECONDS:
+            return ENOUGH
         signal.alarm(CASE_SECONDS)
         finding = outcome(name, number)
         signal.alarm(0)
         with path.open("a") as file:
             file.write(json.dumps([number, finding]) + "\n")
+    return 0
 
 
 if __name__ == "__main__":

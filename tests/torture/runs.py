@@ -3,8 +3,8 @@
 import contextlib
 import functools
 import json
-import os
 import multiprocessing
+import os
 import random
 import shutil
 import signal
