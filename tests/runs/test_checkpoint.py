@@ -54,18 +54,13 @@ def test_nothing_is_unpickled(tmp_path):
         checkpoint.load(tmp_path, reporter=pytest.fail)
 
 
-@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04" + bytes(200)])
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04" + bytes(200)])
 def test_a_good_digest_of_bad_content_is_damage_too(tmp_path, content):
     save(tmp_path, 1, 2)
     (tmp_path / "checkpoint.pt").write_bytes(content + hashlib.sha256(content).digest())
     events = []
-    try:
-        state = checkpoint.load(tmp_path, reporter=events.append)
-    except InputError as error:
-        assert "did not write it" in str(error)
-    else:
-        assert state["number"] == 1
-        assert "the previous one is used" in events[0].text
+    assert checkpoint.load(tmp_path, reporter=events.append)["number"] == 1
+    assert "the previous one is used" in events[0].text
 
 
 def test_a_checkpoint_that_is_no_state(tmp_path):

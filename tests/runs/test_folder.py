@@ -289,3 +289,20 @@ def test_a_file_of_weights_that_names_another_task(tmp_path, task):
     run.model_path.write_bytes(save(load_file(run.model_path), {"task": json.dumps(task)}))
     with pytest.raises(InputError, match="does not hold the weights"):
         run.model()
+
+
+def test_two_processes_may_create_a_run_at_once(tmp_path, monkeypatch):
+    """The other has written the recipe, holds the lock, and has removed this one's temporary file."""
+    recipe, replace = tiny(), os.replace
+
+    def swept(part, path):
+        monkeypatch.setattr("os.replace", replace)
+        create(recipe, tmp_path)
+        with lock(tmp_path / recipe.name):
+            assert not os.path.exists(part)
+        replace(part, path)
+
+    monkeypatch.setattr("os.replace", swept)
+    run = create(recipe, tmp_path)
+    assert read_recipe(run.folder / "recipe.json") == recipe
+    assert not list(run.folder.glob(".*.part"))

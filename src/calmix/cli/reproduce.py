@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 from rich.console import Console
 
-from calmix.errors import InputError, above, at_least
+from calmix.errors import InputError, above, at_least, at_most
 from calmix.progress import Display, Message, Reporter
 from calmix.runs.launch import Machine
 from calmix.study.executors import Executor, ProcessExecutor, SerialExecutor
@@ -84,6 +84,7 @@ def main(arguments: list[str]) -> int:
 
     args = tyro.cli(Reproduce, args=arguments, prog="calmix reproduce")
     at_least("jobs", args.jobs, 1)
+    at_most("seeds", args.seeds, 10_000)
     plan = plan_items(
         select_items(args.items),
         dataset=args.dataset or ("cifar10" if args.scale == "paper" else "mnist"),

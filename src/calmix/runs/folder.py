@@ -154,12 +154,20 @@ def create(recipe: Recipe, out: Path, *, streams: bool = True) -> Run:
             run.stream_folder(member).mkdir(parents=True, exist_ok=True)
         path = run.folder / "recipe.json"
         if not path.exists():
-            # Whoever holds the lock removes temporary files of others; evidence is never locked.
-            with lock(run.folder, wait=True) if streams else contextlib.nullcontext():
-                write_json(path, {"version": __version__} | json.loads(recipe.to_json()))
+            _write_recipe(path, recipe)
     except OSError as error:
         raise InputError(f"cannot write to {run.folder}: {error.strerror}; choose another folder") from None
     return run
+
+
+def _write_recipe(path: Path, recipe: Recipe) -> None:
+    """Several processes may write it at once: the first to lock the folder removes the others' temporary
+    files, and has written its own by then."""
+    try:
+        write_json(path, {"version": __version__} | json.loads(recipe.to_json()))
+    except FileNotFoundError:
+        if not path.exists():
+            raise
 
 
 def open_run(folder: Path) -> Run:
