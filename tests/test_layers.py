@@ -12,7 +12,8 @@ import calmix
 
 LAYERS = {
     "parts: pure functions and modules": (
-        *("version", "errors", "seeds", "files", "memory", "threads", "workers", "progress", "records"),
+        *("version", "interrupts", "errors", "seeds", "memory", "files", "locks", "threads", "workers"),
+        *("progress", "records"),
         *("prediction_files", "predictions", "metrics", "calibrate", "ensembles", "models", "augment"),
         *("corruptions", "data", "predictor"),
     ),

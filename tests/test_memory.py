@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from calmix import memory
+from calmix import InputError, memory
 
 PAGES = 2**24 // mmap.PAGESIZE
 KEEP = f"runpy.run_path({memory.__file__!r})['keep_freed_memory']()"  # importing the package takes seconds
@@ -50,3 +50,11 @@ def test_environment_is_set_for_child_processes_unless_it_was(monkeypatch):
     memory.keep_freed_memory()
     assert os.environ["MALLOC_TRIM_THRESHOLD_"] == "123"
     assert os.environ["MALLOC_MMAP_THRESHOLD_"] == str(2**26)
+
+
+def test_what_does_not_fit_is_refused(monkeypatch):
+    assert memory.free_memory() > 0
+    memory.check_fits("a number", 8)
+    monkeypatch.setattr(memory, "free_memory", lambda: 2e9)
+    with pytest.raises(InputError, match=r"weights: needs 3\.0 GB of memory, and 2\.0 GB are free"):
+        memory.check_fits("weights", 3e9)

@@ -3,6 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import calmix.interrupts as _interrupts  # noqa: F401  (first: Ctrl-C while torch is imported)
 from calmix import augment, ensembles, metrics, models
 from calmix.augment import (
     AugMix,

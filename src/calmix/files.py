@@ -1,22 +1,50 @@
-"""Atomic writes, and headers of `.npy` files."""
+"""Atomic writes, headers of `.npy` files, and archives of arrays that are read without trust."""
 
 import contextlib
+import lzma
+import math
 import os
 import secrets
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import numpy.typing as npt
 from numpy.lib import format as npy
+
+from calmix.errors import InputError
+from calmix.memory import check_fits
+
+# What the readers of NumPy and of zip archives raise for files that are damaged.
+READ_ERRORS = (
+    OSError,
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    EOFError,
+    MemoryError,
+    NotImplementedError,
+    RuntimeError,
+    SyntaxError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    tokenize.TokenError,
+)
 
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a temporary binary file that replaces `path` if the block ends without an error.
 
-    The temporary file is in the same folder and is flushed to disk before it is renamed. On any error the
-    old content of `path` stays, and the temporary file is removed.
+    The temporary file is in the same folder and is flushed to disk before it is renamed; the folder is
+    flushed after. On any error the old content of `path` stays, and the temporary file is removed. An error
+    of the file itself, such as a full disk, names `path`.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -29,28 +57,94 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     path = Path(path)
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
-        with _new(part, path) as file:
+        with naming(path), _new(part) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(part, path)
+        with naming(path):
+            os.replace(part, path)
+        sync_folder(path.parent)
     finally:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            part.unlink()
+
+
+def append(path: Path, content: bytes) -> None:
+    """Add `content` to the end of a file; an error names `path`."""
+    with naming(path), open(path, "ab") as file:
+        file.write(content)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush a folder's names to the disk, where the system can: a rename survives a loss of power then."""
+    with contextlib.suppress(OSError, AttributeError):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An `OSError` of the block that names no file, or the temporary one, names `path`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or (error.filename is not None and not str(error.filename).endswith(".part")):
+            raise
+        raise type(error)(error.errno, error.strerror, str(path)) from None
 
 
 def read_npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Shape and type of an array, without its data; `ValueError` for other files and for pickled objects."""
-    version = npy.read_magic(file)
-    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    shape, _, dtype = read(file)
+    try:
+        version = npy.read_magic(file)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, _, dtype = read(file)
+    except ValueError:
+        raise
+    except READ_ERRORS as error:
+        raise ValueError(f"its header cannot be read: {error or type(error).__name__}") from None
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which are never unpickled")
+    if any(type(size) is not int or size < 0 for size in shape):
+        raise ValueError(f"its header has the shape {shape}, which is none")
     return shape, dtype
 
 
-def _new(part: Path, path: Path) -> IO[bytes]:
-    """Create the temporary file; an error names `path` instead."""
+def read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """All arrays of an archive; refused by their headers where they claim more than is there, or than the
+    free memory holds. `InputError` whatever is wrong."""
     try:
-        return open(part, "xb")
-    except OSError as error:
-        raise type(error)(error.errno, error.strerror, str(path)) from None
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if name.endswith(".npy")]
+            sizes = [_claimed(archive, name) for name in names]
+            check_fits(str(path), sum(sizes))
+            return {name.removesuffix(".npy"): _member(archive, name) for name in names}
+    except InputError:
+        raise
+    except READ_ERRORS as error:
+        raise InputError(f"{path} cannot be read: {error or type(error).__name__}") from None
+
+
+def _claimed(archive: zipfile.ZipFile, name: str) -> int:
+    """Bytes of an array by its header."""
+    info = archive.getinfo(name)
+    with archive.open(info) as file:
+        shape, dtype = read_npy_header(file)
+    size = math.prod(shape) * dtype.itemsize
+    if size > info.file_size:
+        raise ValueError(f"{name} is truncated: {info.file_size:,} of {size:,} bytes")
+    return size
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
+    with archive.open(name) as file:
+        array = np.asarray(npy.read_array(file, allow_pickle=False))
+        file.read()  # the checksum is compared at the end
+        return array
+
+
+def _new(part: Path) -> IO[bytes]:
+    return open(part, "xb")

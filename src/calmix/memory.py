@@ -1,9 +1,11 @@
-"""Settings of the memory allocator: freed memory is kept for the next batch."""
+"""Memory: what is free, and settings of the allocator, so that freed memory is kept for the next batch."""
 
 import contextlib
 import ctypes
+import math
 import os
 import sys
+from pathlib import Path
 
 TRIM_THRESHOLD = -1  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
 MMAP_THRESHOLD = -3
@@ -25,3 +27,50 @@ def keep_freed_memory() -> None:
             os.environ[name] = str(size)
             with contextlib.suppress(AttributeError):  # musl has no mallopt
                 ctypes.CDLL(None).mallopt(option, size)
+
+
+def free_memory() -> float:
+    """Bytes that a process may still take: what the system has available, or what its control group leaves;
+    infinite where neither is known."""
+    free = math.inf
+    with contextlib.suppress(OSError, ValueError, LookupError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    with contextlib.suppress(OSError, ValueError):  # "max" is no number
+        group = Path("/sys/fs/cgroup")
+        limit = int((group / "memory.max").read_text())
+        free = min(free, limit - int((group / "memory.current").read_text()) + _reclaimable(group))
+    if math.isinf(free):
+        with contextlib.suppress(AttributeError, ValueError, OSError):
+            if (pages := os.sysconf("SC_PHYS_PAGES")) > 0:
+                free = pages * os.sysconf("SC_PAGE_SIZE")
+    return free
+
+
+def check_fits(what: str, size: float) -> None:
+    """Refuse what needs more memory than is free, before any is taken.
+
+    >>> check_fits("200 million rows", 1e18)
+    Traceback (most recent call last):
+    calmix.errors.InputError: 200 million rows: needs 1,000,000.0 TB of memory, ...
+    """
+    from calmix.errors import InputError  # this module is also run without the package
+
+    if size > (free := free_memory()):
+        raise InputError(f"{what}: needs {_readable(size)} of memory, and {_readable(free)} are free")
+
+
+def _reclaimable(group: Path) -> int:
+    """Bytes of cached files, which the system gives back."""
+    for line in (group / "memory.stat").read_text().splitlines():
+        if line.startswith("inactive_file "):
+            return int(line.split()[1])
+    return 0
+
+
+def _readable(size: float) -> str:
+    unit = next((unit for unit in ("kB", "MB", "GB") if size < 1000 * _UNITS[unit]), "TB")
+    return f"{size / _UNITS[unit]:,.1f} {unit}"
+
+
+_UNITS = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}

@@ -14,6 +14,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
+from calmix.errors import printable
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -121,8 +123,8 @@ class Display:
 
     def _bar(self, bars: Bars, event: Progress) -> None:
         if event.task not in self.tasks:
-            self.tasks[event.task] = bars.add_task(escape(event.task), total=event.total, text="")
-        fields: dict[str, Any] = {"text": escape(event.text)} if event.text else {}
+            self.tasks[event.task] = bars.add_task(escape(printable(event.task)), total=event.total, text="")
+        fields: dict[str, Any] = {"text": escape(printable(event.text))} if event.text else {}
         bars.update(self.tasks[event.task], completed=event.done, total=event.total, **fields)
 
     def _line(self, event: Progress) -> None:
@@ -133,6 +135,7 @@ class Display:
             self._print(f"{event.task}: {100 * event.done / event.total:.0f} %  {event.text}".rstrip())
 
     def _print(self, text: str) -> None:
+        text = printable(text)
         if self.bars:
             self.console.print(text, markup=False, highlight=False, soft_wrap=True)
         else:

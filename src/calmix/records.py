@@ -27,7 +27,10 @@ def from_plain(kind: type[Record], value: Any, where: str) -> Record:
     >>> from_plain(Progress, {"task": "a", "done": 1, "total": 2}, "example").done
     1.0
     """
-    return typing.cast(Record, _decode(kind, value, where))
+    try:
+        return typing.cast(Record, _decode(kind, value, where))
+    except RecursionError:
+        raise InputError(f"{where} is nested too deeply") from None
 
 
 def typed_fields(record: Any) -> dict[str, Any]:
@@ -58,8 +61,9 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
         try:
             return kind(**decoded)  # type: ignore[operator]
         except TypeError:
-            missing = sorted(_required(kind) - value.keys())
-            raise InputError(f"{where} lacks {', '.join(missing)}") from None
+            if missing := sorted(_required(kind) - value.keys()):
+                raise InputError(f"{where} lacks {', '.join(missing)}") from None
+            raise
     if origin in (types.UnionType, typing.Union):
         if value is None and type(None) in arguments:
             return None
@@ -81,7 +85,12 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
     if kind is float and value is None:
         return math.nan
     if kind is float and type(value) is int:
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise InputError(
+                f"{where} must be {WORDS[float]}, got one of {value.bit_length()} bits"
+            ) from None
     if type(value) is not kind:
         raise InputError(f"{where} must be {WORDS.get(kind, 'a list or an object')}, got {_short(value)}")
     return value
@@ -93,7 +102,10 @@ def _required(kind: Any) -> set[str]:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # thousands of digits, or of levels
+        return f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -121,8 +133,9 @@ def to_plain(value: Any) -> Any:
 def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read as JSON: {error}") from None
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path} cannot be read as JSON: {reason or type(error).__name__}") from None
 
 
 def write_json(path: Path, value: Any, *, indent: int | None = 2) -> None:

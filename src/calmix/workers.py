@@ -5,6 +5,8 @@ import os
 import signal
 import threading
 
+POLL_SECONDS = 1.0
+
 
 def init_worker() -> None:
     """Ignore Ctrl-C, which the parent process handles, and end with the parent, even if it is killed.
@@ -12,11 +14,17 @@ def init_worker() -> None:
     Call it first in a process started by `multiprocessing`, or as the initializer of an executor.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a forked worker has the handlers of its parent
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(pid: int) -> None:
+    """Wait for the end of the parent. Its pipe alone is not enough: processes that it forked later keep the
+    other end open."""
     parent = multiprocessing.parent_process()
     assert parent is not None
-    parent.join()
+    while os.getppid() == pid:
+        parent.join(POLL_SECONDS)
+        if not parent.is_alive():
+            break
     os._exit(1)

@@ -80,3 +80,35 @@ def test_several_runs_and_one_that_cannot_be_read(run):
     assert {numbers["name"] for numbers in json.loads(out)} == {run.recipe.name, other.recipe.name}
     assert "broken/recipe.json cannot be read as JSON" in err
     assert run_command("evaluate", broken)[0] == 2
+
+
+def test_one_bad_run_does_not_hide_the_others(run):
+    other = shutil.copytree(run.folder, run.folder.parent / "a[bold]damaged")
+    (other / "model.safetensors").write_bytes(b"no weights")
+    broken = run.folder.parent / "broken"
+    broken.mkdir()
+    (broken / "recipe.json").write_text("[" * 100_000)
+    code, out, err = run_command("evaluate", run.folder.parent)
+    assert code == 2
+    assert run.folder.name[:20] in out
+    assert "recipe.json cannot be read as JSON" in err
+    assert "does not hold the weights of its recipe.json" in err
+    assert err.endswith("calmix: 1 of 2 runs could not be evaluated\n")
+
+
+def test_brackets_in_a_folder_are_no_markup(run):
+    folder = run.folder.rename(run.folder.with_name("run[red]1[/red]"))
+    code, out, _ = run_command("evaluate", folder)
+    assert code == 0
+    assert "run[red]1[/red]" in out.splitlines()[0]
+
+
+@pytest.mark.parametrize("change", [{"intervals": {}}, {"members": []}])
+def test_a_summary_that_lacks_numbers_is_shown_without_them(run, change):
+    assert run_command("evaluate", run.folder)[0] == 0
+    fields = json.loads(run.summary_path.read_text())
+    fields["clean"] |= change
+    run.summary_path.write_text(json.dumps(fields))
+    code, out, err = run_command("evaluate", run.folder)
+    assert (code, "Traceback" in err) == (0, False)
+    assert "accuracy" in out

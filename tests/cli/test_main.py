@@ -1,13 +1,15 @@
 import json
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
 import calmix
-from calmix.cli import COMMANDS
-from tests.scenarios import run_command
+from calmix.cli import COMMANDS, main
+from calmix.study.tasks import Task, TaskResult
+from tests.scenarios import run_command, tiny
 
 FAST = ["--scale", "smoke", "--epochs", "1", "--train-size", "40", "--width", "4", "--batch-size", "20"]
 
@@ -50,6 +52,12 @@ def test_commands_keep_freed_memory(monkeypatch):
         (["train", "--epochss", "3"], "--epochs"),
         (["train", "--epochs", "0"], "epochs must be at least 1"),
         (["train", "--epochs", "three"], "three"),
+        (["train", "--ensemble", "deep", "--members", "100000000"], "members must be at most 10,000"),
+        (["train", "--augment", "mixup", "--alpha", "1e300"], "alpha must be at most"),
+        (["train", "--width", "1000000000"], "width must be at most"),
+        (["train", "--network-options", "[" * 100_000], "--network-options must be a JSON object"),
+        (["reproduce", "toy", "--seeds", "100000000"], "seeds must be at most"),
+        (["evaluate", "\x1b[31mred[/]\udcff"], "\\x1b[31mred[/]\\xff: no such folder"),
         (["train", "--width", "0"], "width must be at least 1"),
         (["train", "--network", "mlp", "--width", "8"], "unknown option of mlp 'width'"),
         (["train", "--network-options", "[]"], "--network-options must be a JSON object, got []"),
@@ -154,3 +162,55 @@ def test_corrupted_test_sets_are_written(tmp_path):
     before = (tmp_path / "c" / "contrast.npy").stat().st_mtime_ns
     assert run_command(*words)[0] == 0
     assert (tmp_path / "c" / "contrast.npy").stat().st_mtime_ns == before
+
+
+def test_sigterm_is_one_line_and_exit_code_143(monkeypatch, tmp_path):
+    def terminate(*_, **__):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("calmix.runs.launch.load_splits", terminate)
+    code, out, err = run_command("train", *FAST, "--out", tmp_path)
+    assert (code, out) == (143, "")
+    assert err == "calmix: terminated; what was finished is kept, the same command goes on from there\n"
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
+def test_too_little_memory_is_one_line(monkeypatch, tmp_path, error):
+    def refuse(*_, **__):
+        raise error
+
+    monkeypatch.setattr("calmix.runs.launch.load_splits", refuse)
+    code, _, err = run_command("train", *FAST, "--out", tmp_path)
+    assert code == 2
+    assert err.startswith("calmix: out of memory")
+    assert err.count("\n") == 1
+
+
+def test_defects_are_not_hidden(monkeypatch, tmp_path):
+    def fail(*_, **__):
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr("calmix.runs.launch.load_splits", fail)
+    with pytest.raises(RuntimeError, match="a defect"):
+        main(["train", *FAST, "--out", str(tmp_path)])
+
+
+def test_brackets_in_a_path_are_no_markup(tmp_path):
+    _, out, _ = run_command("data", "--data-root", tmp_path / "[red]x[/red]")
+    assert "[red]x[/red]" in out.replace("\n", "").replace(" ", "").replace("│", "") or "[red]" in out
+
+
+def test_a_full_disk_is_named_once_with_several_jobs(monkeypatch, tmp_path):
+    def full(self, task):
+        pass
+
+    def results(self):
+        recipe = tiny("deep")
+        path = tmp_path / "checkpoint.pt"
+        for member in range(2):
+            yield TaskResult(Task(recipe, (member,)), f"{path}: No space left on device", fatal=True)
+
+    monkeypatch.setattr("calmix.study.executors.ProcessExecutor.submit", full)
+    monkeypatch.setattr("calmix.study.executors.ProcessExecutor.results", results)
+    code, _, err = run_command("train", *FAST, "--ensemble", "deep", "--jobs", 2, "--out", tmp_path)
+    assert (code, err) == (2, f"calmix: {tmp_path / 'checkpoint.pt'}: No space left on device\n")

@@ -1,6 +1,7 @@
 import contextlib
 import hashlib
 import io
+import os
 import tarfile
 import threading
 import time
@@ -224,3 +225,16 @@ def test_truncated_archive_raises_and_leaves_nothing(tmp_path):
     with pytest.raises(InputError, match=r"a.tar.gz: not a tar archive, or truncated"):
         unpack(archive, "set")
     assert names(tmp_path) == ["a.tar.gz"]
+
+
+def test_a_damaged_lzma_archive_is_an_input_error(tmp_path):
+    path = tmp_path / "a.tar.xz"
+    with tarfile.open(path, "w:xz") as tar:
+        info = tarfile.TarInfo("folder/file")
+        info.size = 5000
+        tar.addfile(info, io.BytesIO(os.urandom(5000)))
+    content = path.read_bytes()
+    for place in range(40, len(content) - 40, 700):
+        path.write_bytes(content[:place] + b"\0" * 30 + content[place + 30 :])
+        with pytest.raises(InputError, match=r"a\.tar\.xz"):
+            unpack(path, "folder")

@@ -174,3 +174,19 @@ def test_bad_severity_raises(folder):
 def test_all_corruptions_can_be_written(tmp_path):
     write_corrupted(IMAGES[:3], LABELS[:3], tmp_path / "C", names=ALL_CORRUPTIONS)
     assert {path.stem for path in (tmp_path / "C").glob("*.npy")} == {*ALL_CORRUPTIONS, "labels"}
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", "[" * 100_000, "7"])
+def test_damaged_provenance_is_an_input_error(tmp_path, content):
+    (tmp_path / "corruptions.json").write_text(content)
+    images = np.zeros((2, 8, 8, 3), dtype=np.uint8)
+    with pytest.raises(InputError, match=r"corruptions\.json"):
+        write_corrupted(images, [0, 1], tmp_path, names=["contrast"])
+
+
+def test_leftovers_of_a_killed_process_are_removed(tmp_path):
+    left = tmp_path / ".contrast.npy.0123abcd.part"
+    left.write_bytes(b"half")
+    images = np.zeros((2, 8, 8, 3), dtype=np.uint8)
+    write_corrupted(images, [0, 1], tmp_path, names=["contrast"])
+    assert not left.exists()

@@ -54,6 +54,45 @@ def test_nothing_is_unpickled(tmp_path):
         checkpoint.load(tmp_path, reporter=pytest.fail)
 
 
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04" + bytes(200)])
+def test_a_good_digest_of_bad_content_is_damage_too(tmp_path, content):
+    save(tmp_path, 1, 2)
+    (tmp_path / "checkpoint.pt").write_bytes(content + hashlib.sha256(content).digest())
+    events = []
+    assert checkpoint.load(tmp_path, reporter=events.append)["number"] == 1
+    assert "the previous one is used" in events[0].text
+
+
+def test_a_checkpoint_that_is_no_state(tmp_path):
+    save(tmp_path, 1)
+    checkpoint.save(tmp_path, [1, 2])
+    events = []
+    assert checkpoint.load(tmp_path, reporter=events.append)["number"] == 1
+    assert "it holds list instead of a training's state" in events[0].text
+
+
+def test_what_fails_while_a_state_is_taken_names_the_checkpoint(tmp_path):
+    message = r"checkpoint\.pt does not fit its recipe\.json: 'model'; remove checkpoint\.pt and"
+    with pytest.raises(InputError, match=message), checkpoint.restoring(tmp_path):
+        {}["model"]
+
+
+def test_a_digest_of_weights_sees_every_bit_and_no_order():
+    weights = {"a": torch.arange(3.0), "b": torch.ones(2, 2, dtype=torch.float16), "c": torch.tensor(7)}
+    expected = checkpoint.digest(weights)
+    assert checkpoint.digest(dict(reversed(weights.items()))) == expected
+    checkpoint.check_digest(weights, expected)
+    checkpoint.check_digest(weights, None)
+    changes = [
+        {"a": torch.arange(3.0) + 1e-7},
+        {"b": torch.ones(4, dtype=torch.float16)},
+        {"c": torch.tensor(8)},
+    ]
+    for change in changes:
+        with pytest.raises(ValueError, match="damaged"):
+            checkpoint.check_digest(weights | change, expected)
+
+
 def test_a_failed_save_leaves_the_old_ones(tmp_path, monkeypatch):
     save(tmp_path, 1, 2)
 

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from calmix import metrics, pool
+from calmix.progress import Message
 from calmix.runs.build import load_splits
-from calmix.runs.coupling import KEPT_EPOCHS
-from calmix.runs.folder import read_epochs
+from calmix.runs.coupling import KEPT_EPOCHS, RESTART
+from calmix.runs.folder import Run, read_epochs
 from tests.scenarios import Stop, StopAt, tiny, trained, weights
 
 
@@ -81,6 +82,55 @@ def test_only_the_last_epochs_logits_are_kept(tmp_path):
     for member in range(2):
         kept = sorted(path.name for path in run.stream_folder(member).glob("validation-*.npy"))
         assert kept == [f"validation-{epoch}.npy" for epoch in range(2, KEPT_EPOCHS + 2)]
+
+
+def stopped(recipe, out, count=9):
+    """A run in its third epoch or later."""
+    with pytest.raises(Stop):
+        trained(recipe, out, reporter=StopAt(count), save_seconds=1e9)
+    return Run(out / recipe.name, recipe)
+
+
+def late(epochs=6):
+    return tiny("deep", "camixup", gap_of="pool", epochs=epochs, train_size=40)
+
+
+@pytest.mark.parametrize("damage", ["checkpoints", "logits", "both"])
+def test_a_member_that_lost_its_files_does_not_wait_for_ever(tmp_path, damage):
+    recipe = late()
+    whole = train_together(recipe, tmp_path / "whole")
+    run = stopped(recipe, tmp_path / "damaged", 30)
+    folder = run.stream_folder(1)
+    assert not (run.stream_folder(0) / "validation-0.npy").exists()
+    for path in [*folder.glob("*.pt")] if damage != "logits" else []:
+        path.write_bytes(path.read_bytes()[:-1])
+    for path in [*folder.glob("*.npy")] if damage != "checkpoints" else []:
+        path.write_bytes(b"") if path.name.endswith("3.npy") else path.unlink()
+    assert weights(train_together(recipe, tmp_path / "damaged")) == weights(whole)
+    assert not (run.folder / "members" / RESTART).exists()
+
+
+def test_processes_of_some_members_give_up_and_one_of_all_starts_again(tmp_path):
+    recipe = late()
+    whole = train_together(recipe, tmp_path / "whole")
+    run = stopped(recipe, tmp_path / "damaged", 30)
+    for path in run.stream_folder(1).glob("*.pt"):
+        path.unlink()
+    messages = []
+    for member in (1, 0):
+        report = lambda event: messages.append(event.text) if isinstance(event, Message) else None  # noqa: E731
+        assert not trained(recipe, tmp_path / "damaged", members=[member], reporter=report).trained
+    assert sum("all start again when the whole run is trained" in text for text in messages) == 2
+    assert weights(train_together(recipe, tmp_path / "damaged")) == weights(whole)
+
+
+def test_a_start_again_that_was_interrupted_is_completed(tmp_path):
+    recipe = late(epochs=2)
+    whole = train_together(recipe, tmp_path / "whole")
+    run = stopped(recipe, tmp_path / "damaged", 5)
+    (run.folder / "members" / RESTART).touch()
+    assert weights(train_together(recipe, tmp_path / "damaged")) == weights(whole)
+    assert not (run.folder / "members" / RESTART).exists()
 
 
 def test_a_member_that_was_stopped_finds_the_logits_it_needs(tmp_path):

@@ -1,3 +1,4 @@
+import errno
 import math
 import shutil
 
@@ -266,3 +267,41 @@ def test_an_untrained_run_has_nothing_to_evaluate(tmp_path):
 def test_every_test_image_counts(tmp_path):
     run = trained(tiny(test_size=None, epochs=1), tmp_path)
     assert evaluate(run).clean.examples == len(load_splits(run.recipe, None).test) == 597
+
+
+def refuse(path, *_, **__):
+    raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+
+def test_a_read_only_folder_is_evaluated_and_nothing_is_kept(run, summary, tmp_path, monkeypatch):
+    folder = shutil.copytree(run.folder, tmp_path / run.folder.name)
+    shutil.rmtree(folder / "predictions")
+    (folder / "summary.json").unlink()
+    before = sorted(folder.rglob("*"))
+    monkeypatch.setattr("filelock.FileLock.acquire", refuse)
+    monkeypatch.setattr("calmix.files._new", refuse)
+    monkeypatch.setattr("calmix.runs.evaluate.Path.mkdir", refuse)
+    messages = []
+    again = evaluate(open_run(folder), corruptions=TYPES, reporter=messages.append)
+    assert again == summary
+    assert sorted(folder.rglob("*")) == before
+    said = [event for event in messages if isinstance(event, Message) and "cannot be written" in event.text]
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize("what", ["test", "validation", "contrast-1"])
+def test_damaged_predictions_are_made_again_and_it_is_said(run, summary, copy, what):
+    path = copy.predictions_path(what)
+    content = path.read_bytes()
+    path.write_bytes(content[:-30])
+    messages = []
+    assert evaluate(copy, corruptions=TYPES, reporter=messages.append) == summary
+    assert path.read_bytes() == content
+    said = [event.text for event in messages if isinstance(event, Message)]
+    assert any("it is predicted again" in text and what in text for text in said)
+
+
+def test_the_second_waits_for_the_first_where_it_is_told_to(copy, summary):
+    with lock(copy.folder), pytest.raises(InputError, match="another process"):
+        evaluate(copy)
+    assert evaluate(copy, wait=True).clean == summary.clean

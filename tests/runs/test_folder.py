@@ -6,6 +6,8 @@ import threading
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save
 
 import calmix
 from calmix import InputError
@@ -23,7 +25,7 @@ from calmix.runs.folder import (
     write_epochs,
 )
 from calmix.runs.presets import preset
-from tests.scenarios import tiny
+from tests.scenarios import tiny, trained
 
 # As calmix 0.1 wrote it: options of the network beside the others, 0 for all, [] for none.
 FIRST_EDITION = """
@@ -246,3 +248,61 @@ def test_the_lock_of_a_dead_process_is_free(tmp_path):
 
 def test_where_predictions_are(tmp_path):
     assert Run(tmp_path, tiny()).predictions_path("fog-3") == tmp_path / "predictions" / "fog-3.npz"
+
+
+def test_weights_carry_a_digest_that_is_checked(tmp_path):
+    run = trained(tiny(epochs=1), tmp_path)
+    run.model()
+    content = bytearray(run.model_path.read_bytes())
+    content[-5] ^= 1
+    run.model_path.write_bytes(bytes(content))
+    with pytest.raises(
+        InputError, match="its digest does not match its weights, so it is damaged; remove it"
+    ):
+        run.model()
+
+
+def test_weights_of_earlier_versions_have_no_digest(tmp_path):
+    run = trained(tiny(epochs=1), tmp_path)
+    with safe_open(run.model_path, framework="pt") as file:
+        task = json.loads(file.metadata()["task"])
+    del task["digest"]
+    run.model_path.write_bytes(save(load_file(run.model_path), {"task": json.dumps(task)}))
+    run.model()
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        {"shape": [10**9, 8, 8], "num_classes": 10},
+        {"shape": [1, 8, 8], "num_classes": 2**40},
+        {"shape": "abc", "num_classes": 10},
+        {"shape": None, "num_classes": 10},
+        {"shape": [1, 8, 8], "num_classes": 2**30},
+        [],
+        7,
+    ],
+    ids=str,
+)
+def test_a_file_of_weights_that_names_another_task(tmp_path, task):
+    run = trained(tiny(epochs=1), tmp_path)
+    run.model_path.write_bytes(save(load_file(run.model_path), {"task": json.dumps(task)}))
+    with pytest.raises(InputError, match="does not hold the weights"):
+        run.model()
+
+
+def test_two_processes_may_create_a_run_at_once(tmp_path, monkeypatch):
+    """The other has written the recipe, holds the lock, and has removed this one's temporary file."""
+    recipe, replace = tiny(), os.replace
+
+    def swept(part, path):
+        monkeypatch.setattr("os.replace", replace)
+        create(recipe, tmp_path)
+        with lock(tmp_path / recipe.name):
+            assert not os.path.exists(part)
+        replace(part, path)
+
+    monkeypatch.setattr("os.replace", swept)
+    run = create(recipe, tmp_path)
+    assert read_recipe(run.folder / "recipe.json") == recipe
+    assert not list(run.folder.glob(".*.part"))

@@ -1,14 +1,19 @@
+import contextlib
+import io
 import multiprocessing
 import os
 import random
 import signal
+from pathlib import Path
 
 import pytest
 import torch
 
-from calmix import InputError
+from calmix import InputError, interrupts
+from calmix.cli import main
+from calmix.progress import Progress
 from calmix.runs import checkpoint
-from calmix.runs.folder import create, lock
+from calmix.runs.folder import Run, create, lock
 from calmix.runs.launch import Machine, is_main_process
 from tests.scenarios import Stop, StopAt, tiny, trained, weights
 
@@ -94,6 +99,130 @@ def test_killed_at_random_moments_it_resumes_exactly(tmp_path):
     assert weights(finished) == weights(whole)
     assert [epoch.epoch for epoch in finished.history] == [*range(1, 16)] * 2
     assert (finished.folder / "metrics.jsonl").read_bytes().count(b"\n") == 30
+
+
+class TerminateAt:
+    """A reporter that sends this process SIGTERM at the n-th event of progress."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def __call__(self, event):
+        self.count -= isinstance(event, Progress)
+        if self.count == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.parametrize(("ensemble", "augment"), [("batch", "camixup"), ("deep", "camixup-by-pool")])
+def test_sigterm_writes_a_last_checkpoint(tmp_path, ensemble, augment):
+    recipe = tiny(ensemble, augment, epochs=2)
+    whole = trained(recipe, tmp_path / "whole")
+    with pytest.raises(interrupts.Terminated), interrupts.raising():
+        trained(recipe, tmp_path / "ended", reporter=TerminateAt(3), save_seconds=1e9)
+    run = Run(tmp_path / "ended" / recipe.name, recipe)
+    assert checkpoint.load(run.stream_folder(0))["step"] == 3
+    assert weights(trained(recipe, tmp_path / "ended")) == weights(whole)
+
+
+def train_and_evaluate(recipe, out, member):
+    torch.set_num_threads(1)
+    words = [
+        "train",
+        "--recipe",
+        out / "recipe.json",
+        "--out",
+        out,
+        "--accelerator",
+        "cpu",
+        "--member",
+        member,
+    ]
+    with contextlib.redirect_stdout(io.StringIO()):
+        main([str(word) for word in words])
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+def test_members_of_an_array_job_that_end_at_once_all_succeed(tmp_path):
+    recipe = tiny("deep", members=5, epochs=1, train_size=20, test_size=20)
+    (tmp_path / "recipe.json").write_text(recipe.to_json())
+    fork = multiprocessing.get_context("fork")
+    jobs = [fork.Process(target=train_and_evaluate, args=(recipe, tmp_path, k)) for k in range(5)]
+    for job in jobs:
+        job.start()
+    for job in jobs:
+        job.join(60)
+    assert [job.exitcode for job in jobs] == [0] * 5
+    run = Run(tmp_path / recipe.name, recipe)
+    assert run.trained
+    assert len(run.summary.clean.members) == 5
+
+
+def test_a_checkpoint_of_another_recipe_is_refused(tmp_path):
+    recipe, other = tiny(epochs=2), tiny(epochs=2, alpha=0.5)
+    for each in (recipe, other):
+        with pytest.raises(Stop):
+            trained(each, tmp_path, reporter=StopAt(2), save_seconds=0.0)
+    path = Path(checkpoint.NEWEST)
+    content = (tmp_path / other.name / path).read_bytes()
+    (tmp_path / recipe.name / path).write_bytes(content)
+    with pytest.raises(InputError, match=f"does not fit its recipe.json: it is a checkpoint of {other.name}"):
+        trained(recipe, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epoch": -1},
+        {"epoch": 99},
+        {"epoch": None},
+        {"step": 10**6},
+        {"loss": [1]},
+        {"history": 3},
+        {"model": {}},
+        {"mixer": 7},
+        {"optimiser": {"state": {}, "param_groups": []}},
+    ],
+    ids=str,
+)
+def test_a_checkpoint_that_cannot_be_is_an_input_error(tmp_path, change):
+    recipe = tiny("batch", "camixup", epochs=2)
+    with pytest.raises(Stop):
+        trained(recipe, tmp_path, reporter=StopAt(2), save_seconds=0.0)
+    folder = tmp_path / recipe.name
+    checkpoint.save(folder, checkpoint.load(folder) | change)
+    with pytest.raises(InputError, match=r"checkpoint\.pt does not fit its recipe\.json"):
+        trained(recipe, tmp_path)
+
+
+def test_a_checkpoint_without_its_recipe_is_of_an_earlier_version(tmp_path):
+    recipe = tiny(epochs=2)
+    with pytest.raises(Stop):
+        trained(recipe, tmp_path, reporter=StopAt(2), save_seconds=0.0)
+    folder = tmp_path / recipe.name
+    state = checkpoint.load(folder)
+    del state["recipe"]
+    checkpoint.save(folder, state)
+    assert trained(recipe, tmp_path).trained
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"members": 10**8, "ensemble": "deep"}, "members must be at most"),
+        ({"alpha": 1e300}, "alpha must be at most"),
+        ({"epochs": 10**12}, "epochs must be at most"),
+        ({"width": 10**9}, "width must be at most"),
+        ({"width": 500_000}, "TB of memory"),
+        ({"network": "wide_resnet", "depth": 10**9}, "depth must be at most"),
+        ({"network": "mlp", "hidden": 10**8}, "of memory"),
+        ({"batch_size": 10**9}, "batch_size must be at most"),
+    ],
+)
+def test_absurd_values_are_refused_before_memory_is_spent(tmp_path, monkeypatch, fields, message):
+    monkeypatch.setattr("calmix.memory.free_memory", lambda: 2**30)
+    with pytest.raises(InputError, match=message):
+        trained(tiny().replace(**fields), tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_damaged_checkpoint_falls_back_to_its_predecessor(tmp_path):

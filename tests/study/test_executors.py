@@ -4,11 +4,13 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import time
 
 import lightning_fabric  # noqa: F401  (forked workers have it then)
 import pytest
 
 from calmix.progress import Message, Progress, ignore
+from calmix.runs import checkpoint
 from calmix.runs.folder import Run
 from calmix.runs.launch import Machine
 from calmix.study import executors
@@ -138,3 +140,58 @@ def test_members_that_wait_for_each_other_are_one_task():
 def test_a_task_has_the_name_of_its_run_and_members():
     assert Task(tiny("deep", "mixup"), (0, 2)).name == "digits deep mixup seed 7 member 0, 2"
     assert Task(tiny()).name == "digits single none seed 7"
+
+
+def test_an_error_of_files_is_told_with_its_path(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device", "/runs/checkpoint.pt")
+
+    monkeypatch.setattr("calmix.study.tasks.train", full)
+    (result,) = run_tasks(SerialExecutor(context(tmp_path), ignore), [Task(tiny())])
+    assert (result.error, result.fatal) == ("/runs/checkpoint.pt: No space left on device", True)
+
+
+def sleep_in_task(task, context, reporter):
+    reporter(Message(str(os.getpid())))
+    time.sleep(60)
+
+
+def run_parent(out, pipe):
+    def report(event):
+        pipe.send(int(event.text))
+
+    executors.try_task = sleep_in_task
+    run_tasks(forked(out, report), [Task(tiny())])
+
+
+def test_workers_end_when_their_parent_is_killed(tmp_path):
+    ours, theirs = multiprocessing.Pipe()
+    parent = multiprocessing.get_context("fork").Process(target=run_parent, args=(tmp_path, theirs))
+    parent.start()
+    assert ours.poll(30)
+    worker = ours.recv()
+    parent.kill()
+    parent.join()
+    deadline = time.monotonic() + 20
+    while _runs(worker) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _runs(worker)
+
+
+def _runs(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_terminated_worker_writes_a_last_checkpoint(tmp_path):
+    recipe = tiny(epochs=2000)
+    machine = Machine(accelerator="cpu", save_seconds=1e9)
+    executor = ProcessExecutor(Context(tmp_path, machine=machine), interrupt, jobs=1)
+    executor.multiprocessing = multiprocessing.get_context("fork")
+    with contextlib.suppress(KeyboardInterrupt):
+        run_tasks(executor, [Task(recipe)])
+    state = checkpoint.load(tmp_path / recipe.name)
+    assert state["epoch"] + state["step"] > 0

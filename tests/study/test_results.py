@@ -134,3 +134,24 @@ def test_fabricated_files_are_those_of_a_run(tmp_path):
     accuracy = run.predictions("fog-5").logits.mean(0).argmax(1) == run.predictions("fog-5").labels
     assert float(accuracy.double().mean()) == pytest.approx(0.6)
     assert np.isfinite([epoch.loss for epoch in run.history]).all()
+
+
+def test_what_damaged_files_cost_is_said(tmp_path):
+    run = fabricate(tmp_path, "batch", "camixup", mixed=MIXED)
+    path = run.predictions_path("test")
+    path.write_bytes(path.read_bytes()[:-40])
+    history = run.folder / "metrics.jsonl"
+    history.write_bytes(history.read_bytes() + b"[[\n")
+    result = read_result(run)
+    assert "test predictions that can be read (calmix evaluate makes them again)" in result.missing
+    assert "some of its epochs (1 lines of metrics.jsonl cannot be read)" in result.missing
+    assert result.test is None
+
+
+def test_mixed_classes_of_different_lengths_are_left_out(tmp_path):
+    run = fabricate(tmp_path, "batch", "camixup", mixed=MIXED)
+    history = run.folder / "metrics.jsonl"
+    line = json.loads(history.read_text().splitlines()[0])
+    line["mixed_classes"] = [[1], [1, 0, 1]]
+    history.write_text(json.dumps(line) + "\n" + history.read_text())
+    assert read_result(run).mixed is None

@@ -1,14 +1,18 @@
 """Command line: each command is a file with a record of its options and a `main` that does the work.
 
-`main` turns bad input into one line on standard error and exit code 2, and Ctrl-C into exit code 130.
+`main` turns bad input into one line on standard error and exit code 2, Ctrl-C into exit code 130, and SIGTERM
+into 143, after a last checkpoint.
 """
 
+import contextlib
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
 
-from calmix.errors import InputError, one_of
+from calmix import interrupts
+from calmix.errors import InputError, one_of, printable
 from calmix.memory import keep_freed_memory
 from calmix.threads import use_one_thread
 from calmix.version import __version__
@@ -31,28 +35,45 @@ COMMANDS = {
 }
 
 
+STOPPED = "what was finished is kept, the same command goes on from there"
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name that is no UTF-8 is shown, and no error
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        sys.exit(_dispatch(words))
+        interrupts.end_imports()
+        with interrupts.raising():
+            sys.exit(_dispatch(words))
     except InputError as error:
-        print(f"calmix: {error}", file=sys.stderr)
-        sys.exit(2)
+        _fail(error)
     except BrokenPipeError:
         # The reader of our output has gone; Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except KeyboardInterrupt:
-        print(
-            "calmix: stopped; what was finished is kept, the same command goes on from there", file=sys.stderr
-        )
+        print(f"calmix: stopped; {STOPPED}", file=sys.stderr)
         sys.exit(130)
+    except interrupts.Terminated:
+        print(f"calmix: terminated; {STOPPED}", file=sys.stderr)
+        sys.exit(143)
     except OSError as error:
         # A full disk, a folder that may not be written, a file that vanished: no defect of calmix.
         where = f"{error.filename}: " if error.filename else ""
-        print(f"calmix: {where}{error.strerror or error}", file=sys.stderr)
-        sys.exit(2)
+        _fail(f"{where}{error.strerror or error}")
+    except MemoryError:
+        _fail("out of memory; choose a smaller network, batch_size or file")
+    except RuntimeError as error:
+        if "can't allocate memory" not in str(error) and "out of memory" not in str(error):
+            raise
+        _fail(f"out of memory: {str(error).splitlines()[0]}")
+
+
+def _fail(message: object) -> None:
+    print(f"calmix: {printable(message)}", file=sys.stderr)
+    sys.exit(2)
 
 
 def _dispatch(words: list[str]) -> int:
@@ -65,7 +86,10 @@ def _dispatch(words: list[str]) -> int:
     one_of("command", words[0], COMMANDS)
     keep_freed_memory()
     use_one_thread()
-    command = importlib.import_module(f"calmix.cli.{words[0]}")
+    with contextlib.ExitStack() as stack:
+        interrupts.begin_imports()
+        stack.callback(interrupts.end_imports)
+        command = importlib.import_module(f"calmix.cli.{words[0]}")
     status: int | None = command.main(words[1:])
     return status or 0
 

@@ -9,7 +9,7 @@ import tyro
 from calmix import data
 from calmix.corruptions import ALL_CORRUPTIONS, AUTHORS_CIFAR100, CORRUPTIONS, frost_source
 from calmix.data.corrupted import write_corrupted
-from calmix.errors import InputError, at_least
+from calmix.errors import InputError, at_least, printable
 from calmix.progress import Display, Message, Progress
 
 
@@ -64,4 +64,4 @@ def main(arguments: list[str]) -> None:
         write_corrupted(
             images, labels, args.out, names=names, seed=args.seed, jobs=args.jobs, progress=report
         )
-    print(args.out)
+    print(printable(args.out))

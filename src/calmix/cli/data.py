@@ -7,8 +7,10 @@ from pathlib import Path
 import tyro
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from calmix import data
+from calmix.errors import printable
 from calmix.progress import Display, Progress
 
 
@@ -36,7 +38,7 @@ def main(arguments: list[str]) -> None:
                 display(Progress(file, done, total or done or 1))
 
             folder = data.download(args.download, args.data_root, progress=report)
-        print(folder)
+        print(printable(folder))
         return
     entries = data.inventory(args.data_root)
     if args.json:
@@ -49,7 +51,7 @@ def main(arguments: list[str]) -> None:
         where = str(entry.folder) if entry.folder else "\n".join(map(str, entry.searched)) or "built in"
         size = f"{entry.size / 1e6:,.0f} MB" if entry.size else ""
         todo = "" if entry.state == "present" else "\n".join(filter(None, (entry.problem, _remedy(entry))))
-        table.add_row(entry.name, entry.state, where, size, todo)
+        table.add_row(entry.name, entry.state, Text(printable(where)), size, Text(printable(todo)))
     Console().print(table)
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from calmix.auditing import audit
-from calmix.errors import InputError, at_least
+from calmix.errors import InputError, at_least, printable
 from calmix.progress import Display
 from calmix.runs.folder import Run
 from calmix.runs.launch import Machine
@@ -65,7 +65,12 @@ def main(arguments: list[str]) -> None:
         "Gap: accuracy minus confidence in points; above 0 is under-confident. "
         f"Digits, {recipes[0].epochs} epochs of {recipes[0].network}, seed {args.seed}."
     )
-    console.print(f"page: {page}\nfigures: {args.out / 'figures'}", soft_wrap=True, highlight=False)
+    console.print(
+        printable(f"page: {page}\nfigures: {args.out / 'figures'}"),
+        soft_wrap=True,
+        highlight=False,
+        markup=False,
+    )
 
 
 def _table(runs: list[Run]) -> Table:

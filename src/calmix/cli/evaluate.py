@@ -7,9 +7,11 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from calmix import metrics
 from calmix.corruptions import AUTHORS_CIFAR100, CORRUPTIONS, frost_source
+from calmix.errors import InputError, printable
 from calmix.progress import Display, Message, Reporter, ignore, within
 from calmix.records import to_json
 from calmix.runs.api import use_given
@@ -51,36 +53,48 @@ def main(arguments: list[str]) -> None:
     types: tuple[str, ...] = ()
     if args.corruptions or args.corrupted or args.authors_list:
         types = AUTHORS_CIFAR100 if args.authors_list else CORRUPTIONS
-    summaries = []
-    for run in find_runs(args.runs, reporter=Display()):
+    summaries, errors = [], []
+    runs = find_runs(args.runs, reporter=Display())
+    for run in runs:
         with Display() as display:
             reporter: Reporter = ignore if args.json else within(run.folder.name, display)
             if "frost" in types and args.corrupted is None:
                 reporter(Message(f"frost: {frost_source()}"))
-            use_given(run.recipe, reporter, network=args.network, dataset=args.dataset)
-            summary = evaluate(
-                run,
-                corruptions=types,
-                corrupted_folder=args.corrupted,
-                reporter=reporter,
-                data_root=args.data_root,
-                device=args.device,
-            )
+            try:
+                use_given(run.recipe, reporter, network=args.network, dataset=args.dataset)
+                summary = evaluate(
+                    run,
+                    corruptions=types,
+                    corrupted_folder=args.corrupted,
+                    reporter=reporter,
+                    data_root=args.data_root,
+                    device=args.device,
+                )
+            except InputError as error:
+                if len(runs) == 1:
+                    raise
+                errors.append(error)
+                display(Message(f"{error}; this run is left out"))
+                continue
         summaries.append(summary)
         if not args.json:
             print_summary(run, summary, types)
     if args.json:
         print(to_json([summary.numbers() for summary in summaries]))
+    if errors:
+        raise InputError(f"{len(errors)} of {len(runs)} runs could not be evaluated")
 
 
 def print_summary(run: Run, summary: Summary, types: tuple[str, ...] = ()) -> None:
     """A run's numbers as a table: the pool with its intervals, beside the mean of its members."""
     clean = summary.clean
-    table = Table("", "pool", "95 % interval", "members' mean", title=run.folder.name, title_justify="left")
+    title = Text(printable(run.folder.name))
+    table = Table("", "pool", "95 % interval", "members' mean", title=title, title_justify="left")
     for name in metrics.SCALARS:
-        low, high = (_text(name, end) for end in clean.intervals[name])
-        mean = _text(name, clean.members_mean(name)) if hasattr(clean.members[0], name) else ""
-        table.add_row(name, _text(name, getattr(clean.pool, name)), f"{low} .. {high}", mean)
+        ends = [_text(name, end) for end in clean.intervals.get(name, ())]
+        has_mean = bool(clean.members) and hasattr(clean.members[0], name)
+        mean = _text(name, clean.members_mean(name)) if has_mean else ""
+        table.add_row(name, _text(name, getattr(clean.pool, name)), " .. ".join(ends), mean)
     console = Console()
     console.print(table)
     if clean.scaled and summary.temperature is not None:
@@ -93,7 +107,7 @@ def print_summary(run: Run, summary: Summary, types: tuple[str, ...] = ()) -> No
         if set(kinds) != set(CORRUPTIONS):
             over += f", the authors' {len(kinds)} types"
         console.print(f"{over}: accuracy {100 * accuracy:.2f} %  ECE {100 * ece_mean:.2f} %")
-    console.print(f"folder: {run.folder}", soft_wrap=True, markup=False)
+    console.print(f"folder: {printable(run.folder)}", soft_wrap=True, markup=False)
 
 
 def _text(name: str, value: float) -> str:

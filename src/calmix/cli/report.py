@@ -8,6 +8,7 @@ from typing import Annotated
 import tyro
 
 from calmix import files
+from calmix.errors import printable
 from calmix.progress import Display
 from calmix.runs.folder import find_runs
 from calmix.study.results import Results, read_results
@@ -33,7 +34,7 @@ def main(arguments: list[str]) -> None:
     results = read_results(find_runs(args.runs, reporter=Display()))
     written = write_report(results, args.out, figures=args.figures)
     more = f" and {len(written) - 1} files in {args.figures}" if args.figures else ""
-    print(f"written: {args.out}{more}")
+    print(printable(f"written: {args.out}{more}"))
 
 
 def write_report(results: Results, out: Path, *, figures: Path | None = None) -> list[Path]:
@@ -64,5 +65,5 @@ def write_report(results: Results, out: Path, *, figures: Path | None = None) ->
     claims = claims_table(judged) if judged_any else None
     page = runs_page(results, drawn(), claims=claims, published=published)
     with files.replacing(out) as file:
-        file.write(page.encode())
+        file.write(page.encode(errors="backslashreplace"))
     return written

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from rich.console import Console
 
-from calmix.errors import InputError, above, at_least, one_of
+from calmix.errors import InputError, above, at_least, at_most, one_of
 from calmix.integrations.loggers import log_results, open_log
 from calmix.progress import Display, Message, Reporter
 from calmix.runs.launch import Machine
@@ -125,6 +125,7 @@ def main(arguments: list[str]) -> int:
 
     args = tyro.cli(Reproduce, args=arguments, prog="calmix reproduce")
     at_least("jobs", args.jobs, 1)
+    at_most("seeds", args.seeds, 10_000)
     formats = check_formats(args.figures_format)
     datasets = (args.dataset or ("cifar10" if args.scale == "paper" else "mnist")).split(",")
     changes = parse_changes(args.changes)

@@ -61,7 +61,7 @@ class NetworkFlags:
         text = named.pop("network_options", "{}")
         try:
             options = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             options = None
         if not isinstance(options, dict):
             raise InputError(f"--network-options must be a JSON object, got {text}")
@@ -120,7 +120,9 @@ def main(arguments: list[str]) -> None:
         run = _train(args, recipe, reporter)
         if not run.trained or not is_main_process():
             return
-        summary = evaluate(run, data_root=args.data_root, reporter=display)
+        # Members that are trained apart may end at once: one evaluates, the others wait for its numbers.
+        apart = args.member is not None
+        summary = evaluate(run, data_root=args.data_root, reporter=display, wait=apart)
         log_summary(reporter, run.folder.name, summary)
     print_summary(run, summary)
 

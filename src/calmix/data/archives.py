@@ -2,6 +2,7 @@
 
 import hashlib
 import http.client
+import lzma
 import os
 import queue
 import tarfile
@@ -78,7 +79,9 @@ def unpack(archive: Path, folder: str) -> Path:
                 target.mkdir(exist_ok=True)
                 for file in Path(temporary, folder).glob("*"):
                     os.replace(file, target / file.name)
-    except (tarfile.TarError, EOFError, zlib.error) as error:
+    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, ValueError, OverflowError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{archive}: not a tar archive, or truncated ({error})") from error
     return target
 

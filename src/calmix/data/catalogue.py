@@ -14,6 +14,7 @@ from calmix.data.dataset import DataSet
 from calmix.data.digits import load_digits
 from calmix.data.folder import class_names, load_folder
 from calmix.errors import InputError, one_of
+from calmix.locks import lock
 
 Root: TypeAlias = str | os.PathLike[str] | None
 NAMES = ("digits", "clusters", "cifar10", "cifar100", "fashion-mnist", "mnist", "folder")
@@ -144,8 +145,10 @@ def download(name: str, root: Root = None, *, progress: Progress | None = None) 
         return entry.folder
     target = entry.searched[0]
     if name in ("cifar10", "cifar100"):
-        archive = fetch(REMOTES[name][0], target.parent, progress=progress)
-        return unpack(archive, target.name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with lock(target.parent):  # who holds it removes what a killed process has unpacked
+            archive = fetch(REMOTES[name][0], target.parent, progress=progress)
+            return unpack(archive, target.name)
     for remote in REMOTES[name]:
         fetch(remote, target, progress=progress)
     return target

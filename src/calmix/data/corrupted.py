@@ -33,6 +33,8 @@ from calmix.corruptions.frost import frost_source
 from calmix.data.dataset import Draws, Examples, Part
 from calmix.errors import InputError
 from calmix.files import read_npy_header, replacing
+from calmix.locks import lock
+from calmix.records import read_json
 from calmix.workers import init_worker
 
 Images = npt.NDArray[np.uint8]
@@ -107,6 +109,21 @@ def write_corrupted(
     for name in names:
         constants(name, 1, size=32)
     out = Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    with lock(out):
+        _write(images, labels, out, names, seed, jobs, frost_folder, progress)
+
+
+def _write(
+    images: Images,
+    labels: npt.NDArray[Any],
+    out: Path,
+    names: Sequence[str],
+    seed: int,
+    jobs: int,
+    frost_folder: Folder | None,
+    progress: Callable[[str, int, int], None] | None,
+) -> None:
     shape = (len(SEVERITIES) * len(images), *images.shape[1:])
     missing = [name for name in names if not _is_complete(out / f"{name}.npy", shape, np.dtype(np.uint8))]
     _write_provenance(out, images, seed, frost_source(frost_folder) if "frost" in missing else None)
@@ -164,7 +181,9 @@ def _write_provenance(out: Path, images: Images, seed: int, frost: str | None) -
     path = out / PROVENANCE
     new: dict[str, Any] = {"seed": seed, "shape": list(images.shape), "images": _digest(images)}
     if path.exists():
-        old: dict[str, Any] = json.loads(path.read_text())
+        old = read_json(path)
+        if not isinstance(old, dict):
+            raise InputError(f"{path} must hold an object, so it is damaged: choose another folder")
         for key, value in new.items():
             if old.get(key) != value:
                 raise InputError(f"{out} has {key}={old.get(key)} instead of {value}: choose another folder")
@@ -173,7 +192,6 @@ def _write_provenance(out: Path, images: Images, seed: int, frost: str | None) -
         raise InputError(f"{out} has {files[0].name}, which calmix did not write: choose another folder")
     if frost:
         new["frost"] = frost
-    out.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
         file.write(json.dumps(new, indent=1).encode())
 

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from calmix.data.dataset import Examples, Part
 CACHE_VARIABLE = "CALMIX_CACHE"
 LIMIT = 4 * 2**30  # bytes; the files that were used least recently go first
 CHUNK = 1000  # images corrupted at a time
+ABANDONED_SECONDS = 3600.0  # after which nobody writes a temporary file any more
 
 
 def cache_folder() -> Path:
@@ -49,7 +51,7 @@ class CorruptedCache:
             if images.shape != tuple(self.part.inputs.shape) or images.dtype != np.uint8:
                 raise ValueError
             os.utime(path)
-        except (OSError, ValueError):
+        except files.READ_ERRORS:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
             return generated
@@ -67,7 +69,12 @@ class CorruptedCache:
             np.save(file, np.concatenate(chunks))
 
     def _make_room(self, size: int) -> None:
-        """Delete the files that were used least recently until `size` bytes fit."""
+        """Delete the files that were used least recently until `size` bytes fit, and what killed processes
+        left."""
+        for part in self.root.glob("*/.*.part"):
+            with contextlib.suppress(OSError):
+                if time.time() - part.stat().st_mtime > ABANDONED_SECONDS:
+                    part.unlink()
         kept = sorted(self.root.glob("*/*.npy"), key=lambda path: path.stat().st_mtime)
         total = sum(path.stat().st_size for path in kept) + size
         for path in kept:

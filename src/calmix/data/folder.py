@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 from calmix.data.dataset import DataSet, Draws
 from calmix.errors import InputError
 from calmix.seeds import derive
+from calmix.workers import init_worker
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
 Box = tuple[float, float, float, float]  # left, top, right, bottom
@@ -56,6 +57,7 @@ class ImageFiles:
             batch_size=None,
             num_workers=self.workers,
             generator=torch.Generator(),  # not the global generator
+            worker_init_fn=_init_worker,
         )
         for images in loader:
             if isinstance(images, InputError):
@@ -101,6 +103,10 @@ def _scan(folder: Path, classes: tuple[str, ...], size: int, workers: int) -> Im
         raise InputError(f"{folder}: no images; expected {', '.join(SUFFIXES)} in {folder}/<class>")
     labels = torch.arange(len(classes)).repeat_interleave(torch.tensor(counts))
     return ImageFiles(folder, np.array(files), labels, size=size, workers=workers)
+
+
+def _init_worker(_: int) -> None:
+    init_worker()
 
 
 @dataclass(frozen=True, eq=False)

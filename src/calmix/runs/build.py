@@ -2,7 +2,8 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from calmix import augment, data, ensembles, models
-from calmix.errors import InputError, at_least, one_of
+from calmix.errors import InputError, at_least, at_most, one_of
+from calmix.memory import check_fits
 from calmix.runs import code
 from calmix.runs.embedding import Embedded, find_module, mix_points, offers_embeddings
 from calmix.runs.own import load_data
@@ -80,6 +82,9 @@ def subset(labels: Tensor, size: int | None) -> Tensor:
     return data.split(labels, size, seed=SPLIT_SEED)[1]
 
 
+# Options of networks above which none fits into any memory, or takes for ever to build.
+LARGEST = {"depth": 10_000, "width": 1_000_000, "hidden": 100_000_000}
+
 # name: the model, and options that it has no default for
 NETWORKS: dict[str, tuple[Callable[..., nn.Module], dict[str, Any]]] = {
     "small_resnet": (models.small_resnet, {}),
@@ -128,6 +133,7 @@ def _known_network(recipe: Recipe, shape: Sequence[int], num_classes: int) -> nn
     try:
         for name in {"depth", "width", "hidden"} & options.keys():
             at_least(name, options[name], 1)
+            at_most(name, options[name], LARGEST[name])
         return model(num_classes=num_classes, **given, **defaults | options)
     except (TypeError, ValueError) as error:
         if isinstance(error, InputError):
@@ -216,10 +222,15 @@ def check_build(recipe: Recipe, splits: Splits) -> None:
     if code.is_code(recipe.network):
         _check_network(recipe, splits)
     else:
-        with torch.device("meta"):
-            network = build_network(recipe, shape, classes)
+        # One network at a time is trained, with its gradient and momentum; the ensemble has them all.
+        size = network_bytes(recipe, shape, classes)
+        check_fits(f"{recipe.network} {recipe.network_options}", size * max(3, recipe.streams))
         if recipe.mix_after:
-            find_module(network, recipe.mix_after)
+            with torch.device("meta"):
+                find_module(build_network(recipe, shape, classes), recipe.mix_after)
+    if recipe.ensemble == "batch":
+        rows = recipe.members * min(recipe.batch_size, len(splits.train)) * recipe.rows_per_image
+        check_fits(f"members={recipe.members}", 4 * rows * math.prod(shape))
     build_mixer(recipe, splits)
 
 
@@ -282,3 +293,23 @@ def _check_network(recipe: Recipe, splits: Splits) -> None:
             if recipe.mix_after:
                 mix_points(model, recipe.mix_after)
             model.eval()(x)
+
+
+def network_bytes(recipe: Recipe, shape: Sequence[int], classes: int) -> int:
+    """Bytes of one network's parameters, which is not allocated."""
+    try:
+        with torch.device("meta"):
+            network = build_network(recipe, shape, classes)
+        return sum(parameter.numel() * parameter.element_size() for parameter in network.parameters())
+    except (RuntimeError, OverflowError) as error:  # more than 2^63 numbers
+        reason = str(error).splitlines()[0]
+        raise InputError(f"network_options {recipe.network_options} cannot be built: {reason}") from None
+
+
+def check_size(recipe: Recipe, shape: Any, classes: Any, weights: Mapping[str, Tensor]) -> None:
+    """Refuse to build a network that is larger than the weights for it."""
+    if not all(type(number) is int and 0 < number < 2**31 for number in (*shape, classes)):
+        raise ValueError(f"its shape is {shape} with {classes} classes")
+    kept = sum(tensor.numel() * tensor.element_size() for tensor in weights.values())
+    if (size := recipe.streams * network_bytes(recipe, shape, classes)) > kept:
+        raise ValueError(f"the network has {size:,} bytes, and the file {kept:,}")

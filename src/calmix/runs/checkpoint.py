@@ -9,6 +9,7 @@ import hashlib
 import io
 import os
 import pickle
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +45,58 @@ def load(folder: Path, *, reporter: Reporter = ignore, map_location: Any = "cpu"
     paths = [path for name in (NEWEST, PREVIOUS) if (path := folder / name).exists()]
     for path in paths:
         content = path.read_bytes()
-        if hashlib.sha256(content[:-32]).digest() == content[-32:]:
+        if hashlib.sha256(content[:-32]).digest() != content[-32:]:
+            damage = f"its digest does not match its {len(content):,} bytes"
+        else:
             try:
-                return torch.load(io.BytesIO(content), map_location=map_location, weights_only=True)  # type: ignore[no-any-return]
+                state = torch.load(io.BytesIO(content), map_location=map_location, weights_only=True)
             except pickle.UnpicklingError:
                 reason = "holds more than weights, so calmix did not write it"
                 raise InputError(f"{path} {reason}: remove it") from None
+            except (
+                Exception
+            ) as error:  # torch's reader raises nearly anything for bytes that it did not write
+                damage = f"torch cannot read it: {(str(error) or type(error).__name__).splitlines()[0]}"
+            else:
+                if isinstance(state, dict):
+                    return state
+                damage = f"it holds {type(state).__name__} instead of a training's state"
         older = path != paths[-1]
         remedy = "the previous one is used" if older else "there is no older one, so training starts again"
-        size = f"{len(content):,} bytes"
-        reporter(Message(f"{path} is damaged (its digest does not match its {size}); {remedy}"))
+        reporter(Message(f"{path} is damaged ({damage}); {remedy}"))
     return None
+
+
+def remove(folder: Path) -> None:
+    """Forget the checkpoints of `folder`."""
+    for name in (NEWEST, PREVIOUS):
+        (folder / name).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def restoring(folder: Path) -> Iterator[None]:
+    """What fails in the block, which takes a checkpoint's state, is the checkpoint's fault."""
+    try:
+        yield
+    except Exception as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise InputError(
+            f"{folder / NEWEST} does not fit its recipe.json: {reason}; "
+            f"remove {NEWEST} and {PREVIOUS} to start again"
+        ) from None
+
+
+def digest(weights: Mapping[str, torch.Tensor]) -> str:
+    """SHA-256 of names, types, shapes and bytes, whatever the order."""
+    total = hashlib.sha256()
+    for name, tensor in sorted(weights.items()):
+        tensor = tensor.detach().cpu().contiguous()
+        total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
+        total.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return total.hexdigest()
+
+
+def check_digest(weights: Mapping[str, torch.Tensor], expected: str | None) -> None:
+    """`ValueError` for weights that are not those of the digest; files without one are not checked."""
+    if expected is not None and digest(weights) != expected:
+        raise ValueError("its digest does not match its weights, so it is damaged")

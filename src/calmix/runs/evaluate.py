@@ -1,10 +1,12 @@
 """Evaluation of a run: every metric of pool and members, clean and corrupted, as its `Summary`."""
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
 import warnings
-from collections.abc import Iterable
+import zipfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from calmix.corruptions import ALL_CORRUPTIONS, SEVERITIES, frost_source
 from calmix.data.corrupted import read_corrupted
 from calmix.data.corrupted_cache import CorruptedCache
 from calmix.errors import InputError, one_of
+from calmix.locks import is_read_only
 from calmix.predictions import Predictions, pool, save_predictions
 from calmix.progress import Finished, Message, Progress, Reporter, ignore
 from calmix.records import write_json
@@ -43,12 +46,14 @@ def evaluate(
     reporter: Reporter = ignore,
     data_root: Path | None = None,
     device: str = "cpu",
+    wait: bool = False,
 ) -> Summary:
     """Predict and compute what is missing, and write `summary.json`.
 
     Corrupted images come from `corrupted_folder` where given (official files, or written by `calmix
     corrupt`), and are otherwise generated. What an earlier call computed of a type from the same source is
-    kept; another source replaces it.
+    kept; another source replaces it. Where another process has the run, `wait` waits for it. In a folder that
+    cannot be written, nothing is kept.
     """
     try:
         torch.empty(1, device=device)
@@ -56,7 +61,7 @@ def evaluate(
         reason = str(error).splitlines()[0]
         raise InputError(f"device {device!r} is not available on this machine: {reason}") from None
     sources = {name: corruption_source(name, corrupted_folder) for name in corruptions}
-    with lock(run.folder):
+    with lock(run.folder, wait=wait):
         return _Evaluation(run, sources, corrupted_folder, reporter, data_root, device).summary()
 
 
@@ -102,6 +107,7 @@ class _Evaluation:
     reporter: Reporter
     data_root: Path | None
     device: str
+    unkept: list[bool] = dataclasses.field(default_factory=list)
 
     def summary(self) -> Summary:
         summary = self._stored() or self._clean()
@@ -111,7 +117,7 @@ class _Evaluation:
             for name in self.sources
             for severity in SEVERITIES
             if severity not in summary.corrupted.get(name, {})
-            or not self.run.predictions_path(f"{name}-{severity}").exists()
+            or not zipfile.is_zipfile(self.run.predictions_path(f"{name}-{severity}"))
         ]
         if missing and (reason := why_not_corrupted(self.splits.test)):
             raise InputError(f"corruptions: {self.run.recipe.dataset} {reason}")
@@ -121,7 +127,7 @@ class _Evaluation:
             summary.corrupted.setdefault(name, {})[severity] = scores
             self.reporter(Progress("evaluating", done, len(missing), what))
         if missing:
-            write_json(self.run.summary_path, summary)
+            self._write_summary(summary)
             self.reporter(Finished("evaluating", f"{len(missing)} corrupted test sets"))
         return summary
 
@@ -137,21 +143,27 @@ class _Evaluation:
         for name in other:
             summary.corrupted.pop(name, None)
             summary.sources.pop(name, None)
-        write_json(self.run.summary_path, summary)
+        self._write_summary(summary)
         for name in other:
             for severity in SEVERITIES:
-                self.run.predictions_path(f"{name}-{severity}").unlink(missing_ok=True)
+                with self._keeping():
+                    self.run.predictions_path(f"{name}-{severity}").unlink(missing_ok=True)
         summary.sources.update({name: self.sources[name] for name in other})
-        write_json(self.run.summary_path, summary)
+        self._write_summary(summary)
 
     def _stored(self) -> Summary | None:
         """The summary of an earlier evaluation, where it can be read and its predictions are there."""
         paths = [self.run.predictions_path(what) for what in ("validation", "test")]
         try:
-            return self.run.summary if all(p.exists() for p in (self.run.summary_path, *paths)) else None
+            if not all(path.exists() for path in (self.run.summary_path, *paths)):
+                return None
+            summary = self.run.summary
         except InputError as error:
             self.reporter(Message(f"{error}; it is computed again"))
             return None
+        # What cannot be read is predicted again, and its numbers are computed again.
+        whole = [self._kept(what) is not None for what in ("validation", "test")]
+        return summary if all(whole) else None
 
     def _clean(self) -> Summary:
         predictions = self._predictions("test")
@@ -161,8 +173,24 @@ class _Evaluation:
             clean=compute_metrics(predictions, temperature=self.temperature, intervals=True),
             temperature=None if self.temperature is None else float(self.temperature.temperature),
         )
-        write_json(self.run.summary_path, summary)
+        self._write_summary(summary)
         return summary
+
+    def _write_summary(self, summary: Summary) -> None:
+        with self._keeping():
+            write_json(self.run.summary_path, summary)
+
+    @contextlib.contextmanager
+    def _keeping(self) -> Iterator[None]:
+        """What the block writes is kept, or not in a folder that cannot be written, which is said once."""
+        try:
+            yield
+        except OSError as error:
+            if not is_read_only(error):
+                raise
+            self.unkept.append(True)
+            if len(self.unkept) == 1:
+                self.reporter(Message(f"{self.run.folder} cannot be written: nothing is kept there"))
 
     @functools.cached_property
     def splits(self) -> Splits:
@@ -195,13 +223,31 @@ class _Evaluation:
 
     def _predictions(self, what: str) -> Predictions:
         """Kept predictions, or new ones."""
+        if (kept := self._kept(what)) is not None:
+            return kept
+        path, part = self.run.predictions_path(what), self._part(what)
+        logits = predict_logits(self.model, part, seed=self.run.recipe.seed, device=self.device)
+        predictions = Predictions(logits, part.labels)
+        with self._keeping():
+            path.parent.mkdir(exist_ok=True)
+            save_predictions(path, logits, part.labels)
+            predictions = self.run.predictions(what)
+        return predictions
+
+    def _kept(self, what: str) -> Predictions | None:
+        """Predictions of an earlier evaluation; None where there are none that can be read."""
         path = self.run.predictions_path(what)
         if not path.exists():
-            path.parent.mkdir(exist_ok=True)
-            part = self._part(what)
-            logits = predict_logits(self.model, part, seed=self.run.recipe.seed, device=self.device)
-            save_predictions(path, logits, part.labels)
-        return self.run.predictions(what)
+            return None
+        try:
+            predictions = self.run.predictions(what)
+            if len(predictions.logits) != self.run.recipe.members:
+                members = f"{len(predictions.logits)} members instead of {self.run.recipe.members}"
+                raise InputError(f"{path} has {members}")
+        except InputError as error:
+            self.reporter(Message(f"{error}; it is predicted again"))
+            return None
+        return predictions
 
     def _part(self, what: str) -> data.Examples:
         splits = self.splits

@@ -6,25 +6,23 @@ independent members of a deep ensemble have a folder of their own below `members
 
 import contextlib
 import json
-import os
-import socket
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from calmix import files
 from calmix.errors import InputError
+from calmix.locks import lock as lock
 from calmix.predictions import Predictions, load_predictions
 from calmix.progress import Message, Reporter, ignore
 from calmix.records import from_plain, read_json, to_json, write_json
-from calmix.runs import own
-from calmix.runs.build import build_ensemble
+from calmix.runs import checkpoint, code, own
+from calmix.runs.build import build_ensemble, check_size
 from calmix.runs.recipe import Recipe
 from calmix.runs.summary import Summary
 from calmix.version import __version__
@@ -92,14 +90,22 @@ class Run:
             with safe_open(self.model_path, framework="pt") as file:
                 metadata = file.metadata() or {}
             task = json.loads(metadata["task"])
+            weights = load_file(self.model_path)
+            checkpoint.check_digest(weights, task.get("digest"))  # none in files of earlier versions
+            if not code.is_code(self.recipe.network):
+                check_size(self.recipe, task["shape"], task["num_classes"], weights)
             model = build_ensemble(self.recipe, task["shape"], task["num_classes"])
-            model.load_state_dict(load_file(self.model_path))
-        except (SafetensorError, RuntimeError, KeyError, ValueError) as error:
+            model.load_state_dict(weights)
+        except (SafetensorError, *files.READ_ERRORS, AttributeError) as error:
             if isinstance(error, InputError):
                 raise
-            reason = str(error).splitlines()[0] if not isinstance(error, KeyError) else f"it lacks {error}"
+            text = (str(error) or type(error).__name__).splitlines()[0]
+            reason = text if not isinstance(error, KeyError) else f"it lacks {error}"
             path = self.model_path
-            raise InputError(f"{path} does not hold the weights of its recipe.json: {reason}") from None
+            raise InputError(
+                f"{path} does not hold the weights of its recipe.json: {reason}; remove it, and `calmix "
+                "train` makes it again, from its checkpoint where that is there"
+            ) from None
         return model.eval()
 
     def write_model(self, model: nn.Module, shape: Sequence[int], num_classes: int) -> None:
@@ -110,7 +116,8 @@ class Run:
             written.add(value.untyped_storage().data_ptr())
             weights[name] = value.contiguous().clone() if tied else value.contiguous()
         # One key: safetensors writes several in any order, and equal weights are equal files.
-        metadata = {"task": json.dumps({"shape": list(shape), "num_classes": num_classes})}
+        task = {"shape": list(shape), "num_classes": num_classes, "digest": checkpoint.digest(weights)}
+        metadata = {"task": json.dumps(task)}
         with files.replacing(self.model_path) as file:
             file.write(save(weights, metadata))
 
@@ -162,10 +169,20 @@ def create(recipe: Recipe, out: Path, *, streams: bool = True) -> Run:
             run.stream_folder(member).mkdir(parents=True, exist_ok=True)
         path = run.folder / "recipe.json"
         if not path.exists():
-            write_json(path, {"version": __version__} | json.loads(recipe.to_json()))
+            _write_recipe(path, recipe)
     except OSError as error:
         raise InputError(f"cannot write to {run.folder}: {error.strerror}; choose another folder") from None
     return run
+
+
+def _write_recipe(path: Path, recipe: Recipe) -> None:
+    """Several processes may write it at once: the first to lock the folder removes the others' temporary
+    files, and has written its own by then."""
+    try:
+        write_json(path, {"version": __version__} | json.loads(recipe.to_json()))
+    except FileNotFoundError:
+        if not path.exists():
+            raise
 
 
 def open_run(folder: Path) -> Run:
@@ -210,27 +227,3 @@ def find_runs(folders: Sequence[Path], *, reporter: Reporter = ignore) -> list[R
     if not runs:
         raise InputError(f"{', '.join(map(str, folders))}: no recipe.json there can be read")
     return list(runs.values())
-
-
-@contextlib.contextmanager
-def lock(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    """Hold `folder` while the block runs; where another process holds it, wait or say so at once.
-
-    The operating system releases the lock of a process that died.
-    """
-    path = folder / ".lock"
-    file_lock = FileLock(path, timeout=-1 if wait else 0)
-    try:
-        file_lock.acquire()
-    except Timeout:
-        owner = ""
-        with contextlib.suppress(OSError):
-            owner = path.read_text(errors="replace").strip()[:200]
-        who = f"another process ({owner})" if owner else "another process"
-        raise InputError(f"{who} is at work on {folder}; wait for it or stop it first") from None
-    try:
-        with contextlib.suppress(OSError):  # Windows locks the file against its own process too
-            path.write_text(f"{os.getpid()} on {socket.gethostname()}\n")
-        yield
-    finally:
-        file_lock.release()

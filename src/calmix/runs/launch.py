@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from calmix import ensembles
+from calmix import ensembles, interrupts
 from calmix.errors import InputError, at_least
 from calmix.progress import Message, Reporter, ignore
 from calmix.runs import checkpoint
@@ -105,12 +105,14 @@ def train(
         if fabric.is_global_zero and members is None:
             locks.enter_context(lock(run.folder))
         wanted = range(recipe.streams) if members is None else members
-        _train_members(run, splits, fabric, wanted, machine.save_seconds, reporter)
+        with interrupts.at_checkpoints():
+            _train_members(run, splits, fabric, wanted, machine.save_seconds, reporter)
         if fabric.is_global_zero:
             if members is not None:  # several processes may end at once: one of them writes the ensemble
                 locks.enter_context(lock(run.folder, wait=True))
             states = (checkpoint.load(run.stream_folder(k)) for k in range(recipe.streams))
-            if not run.trained and all(state and state["epoch"] == recipe.epochs for state in states):
+            ended = (state is not None and state.get("epoch") == recipe.epochs for state in states)
+            if not run.trained and all(ended):
                 _write_ensemble(run, splits, reporter)
         fabric.barrier()
     return run
@@ -164,7 +166,7 @@ def _train_members(
             if fabric.is_global_zero and folder(k) != run.folder:
                 locks.enter_context(lock(folder(k)))
         if recipe.couples_members:
-            train_coupled(run, {k: trainer(k) for k in members}, reporter)
+            train_coupled(run, members, trainer, reporter)
             return
         for k in members:
             stream = trainer(k)
@@ -180,9 +182,10 @@ def _write_ensemble(run: Run, splits: Splits, reporter: Reporter) -> None:
         state = checkpoint.load(run.stream_folder(k), reporter=reporter)
         assert state is not None
         part = build_ensemble(recipe, shape, num_classes, k)
-        part.load_state_dict(state["model"])
+        with checkpoint.restoring(run.stream_folder(k)):
+            part.load_state_dict(state["model"])
+            history += position_of(state).history
         parts.append(part)
-        history += position_of(state).history
     deep = recipe.ensemble == "deep"
     model = ensembles.DeepEnsemble([part.member(0) for part in parts]) if deep else parts[0]  # type: ignore[operator]
     write_epochs(run.folder / "metrics.jsonl", history)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from calmix import data
-from calmix.errors import InputError, above, at_least, one_of
+from calmix.errors import InputError, above, at_least, at_most, one_of
 from calmix.records import from_plain, to_json, typed_fields
 from calmix.runs import own
 from calmix.runs.augmentation import Augmentation
@@ -46,6 +46,13 @@ LATER: dict[str, Any] = {
     "margin": 0.0,
     "momentum": 0.0,
     "mixing_epochs": None,
+}
+# The largest values that make sense, far above what anyone trains: a slip of the finger is refused at once.
+LARGEST = {
+    **{"members": 10_000, "validation_samples": 10_000, "epochs": 1_000_000, "batch_size": 10_000_000},
+    **{"image_size": 10_000, "pad": 1_000, "shards": 100_000, "alpha": 1e6, "augmix_alpha": 1e6},
+    **{"severity": 10, "consistency": 1e6, "learning_rate": 1e30, "weight_decay": 1e6, "init_std": 1e6},
+    **{"warmup_epochs": 1e6, "decay_ratio": 1e6},
 }
 
 
@@ -206,6 +213,8 @@ class Recipe:
             at_least(name, getattr(self, name), 0)
         for name in ("learning_rate", "alpha", "severity", "augmix_alpha"):
             above(name, getattr(self, name), 0)
+        for name, high in LARGEST.items():
+            at_most(name, getattr(self, name), high)
         for epoch in self.decay_epochs:
             at_least("decay_epochs", epoch, 1)
         for name in ("margin", "momentum"):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from calmix import augment, data, ensembles, metrics, seeds
+from calmix import augment, data, ensembles, files, interrupts, metrics, seeds
 from calmix.errors import InputError
 from calmix.predictions import pool
 from calmix.progress import Finished, Numbers, Progress, Reporter
@@ -119,12 +119,30 @@ class Trainer:
         if state is None:
             self.save()  # a full disk shows now, not after the first epoch
         else:
-            self.model.load_state_dict(state["model"])
-            self.optimiser.load_state_dict(state["optimiser"])
-            self.mixer.load_state_dict(state["mixer"])
-            self.position = position_of(state)
+            with checkpoint.restoring(self.folder):
+                self.position = self._checked(state)
+                self.model.load_state_dict(state["model"])
+                self.optimiser.load_state_dict(state["optimiser"])
+                self.mixer.load_state_dict(state["mixer"])
         if self.fabric.is_global_zero:
             write_epochs(self.folder / "metrics.jsonl", self.position.history)
+
+    def _checked(self, state: dict[str, Any]) -> Position:
+        """The position in a checkpoint, which must be one of this recipe's training."""
+        position, name = position_of(state), state.get("recipe", self.recipe.name)
+        if name != self.recipe.name:
+            raise ValueError(f"it is a checkpoint of {name}")
+        places = position.epoch, position.step, len(position.history)
+        inside = all(type(place) is int and place >= 0 for place in places)
+        if not inside or position.epoch > self.recipe.epochs or position.step > self.steps:
+            raise ValueError(f"it is at epoch {position.epoch}, step {position.step}")
+        if not all(isinstance(number, int | float) for number in (position.loss, position.seconds)):
+            raise ValueError(f"its loss is {type(position.loss).__name__}")
+        if len(position.history) != position.epoch:
+            raise ValueError(
+                f"it is at epoch {position.epoch} with {len(position.history)} epochs of history"
+            )
+        return position
 
     @property
     def finished(self) -> bool:
@@ -136,7 +154,8 @@ class Trainer:
                 "history": [dataclasses.asdict(epoch) for epoch in self.position.history]
             }
             parts = {"model": self.model, "optimiser": self.optimiser, "mixer": self.mixer}
-            checkpoint.save(self.folder, {k: part.state_dict() for k, part in parts.items()} | position)
+            state = {k: part.state_dict() for k, part in parts.items()} | position
+            checkpoint.save(self.folder, state | {"recipe": self.recipe.name})
         self.saved = time.monotonic()
 
     def epoch(self) -> Tensor | None:
@@ -152,10 +171,12 @@ class Trainer:
             position.step = step + 1
             total = self.recipe.epochs * self.steps
             self.reporter(Progress(self.name, position.epoch * self.steps + step, total))
-            if may_save and time.monotonic() - self.saved > self.save_seconds:
+            due = time.monotonic() - self.saved > self.save_seconds or interrupts.terminated()
+            if may_save and due:
                 position.seconds += time.monotonic() - clock
                 clock = time.monotonic()
                 self.save()
+            interrupts.check()
         ended = position.epoch + 1
         due = ended % self.validation_interval == 0 or ended == self.recipe.epochs
         self.validation_logits = self._validate() if due else None
@@ -176,10 +197,11 @@ class Trainer:
                 self.mixer.update(logits, validation.labels, group=group)
         self.position = Position(epoch=position.epoch + 1, history=[*position.history, record])
         if self.fabric.is_global_zero:
-            with open(self.folder / "metrics.jsonl", "ab") as file:
-                file.write(epoch_line(record))
-        if self.finished or time.monotonic() - self.saved > self.save_seconds:
+            files.append(self.folder / "metrics.jsonl", epoch_line(record))
+        due = time.monotonic() - self.saved > self.save_seconds or interrupts.terminated()
+        if self.finished or due:
             self.save()
+        interrupts.check()
         self._report(record)
 
     def _batches(self) -> Iterator[tuple[int, list[tuple[int, data.Batch]]]]:

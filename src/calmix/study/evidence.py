@@ -9,8 +9,6 @@ the sums by bin of pool and members under corruption at severities 3 and 5.
 """
 
 import math
-import zipfile
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,11 +105,41 @@ def read_evidence(folder: Path) -> Arrays | None:
     path = folder / FILE
     if not path.exists():
         return None
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
+    arrays = files.read_npz(path)
+    if problem := _problem(arrays):
+        raise InputError(f"{path} is no evidence: {problem}")
+    return arrays
+
+
+def _problem(arrays: Arrays) -> str:
+    """What makes the arrays unusable, or nothing."""
+    for name in ("labels", "prediction", "confidence", "seconds", "last_losses"):
+        if name not in arrays:
+            return f"it lacks {name!r}"
+    for name, array in arrays.items():
+        if array.dtype.kind not in "uif":
+            return f"{name!r} holds {array.dtype} instead of numbers"
+    count = arrays["labels"].shape
+    rows = {name: arrays[name] for name in ("prediction", "confidence")}
+    for name in ("labels", "prediction"):
+        if arrays[name].dtype.kind not in "ui" or (arrays[name].size and arrays[name].min() < 0):
+            return f"{name!r} must be whole numbers from 0"
+    for name, array in rows.items():
+        if array.ndim != 2 or array.shape != rows["prediction"].shape or array.shape[1:] != count:
+            return f"{name!r} has the shape {array.shape}, and 'labels' {count}"
+    for name in ("member_hit", "member_confidence"):
+        if ("member_hit" in arrays) != (name in arrays) or (name in arrays and arrays[name].shape != count):
+            return f"{name!r} must be one number for each label"
+    if not len(rows["prediction"]) or not count[0]:
+        return "it has no predictions"
+    if any(name in arrays and arrays[name].ndim != 1 for name in ("ca", "cece")) or arrays["seconds"].ndim:
+        return "'ca', 'cece' or 'seconds' has a wrong shape"
+    if arrays["last_losses"].ndim != 1 or ("mixed" in arrays and arrays["mixed"].ndim != 2):
+        return "'last_losses' or 'mixed' has a wrong shape"
+    shares = [array for name, array in arrays.items() if "confidence" in name or name == "member_hit"]
+    if not all(np.isfinite(array).all() and (array >= 0).all() and (array <= 1).all() for array in shares):
+        return "shares must lie in [0, 1]"
+    return ""
 
 
 def _rounded(value: Any) -> Any:

@@ -8,7 +8,6 @@ import contextlib
 import multiprocessing
 import multiprocessing.connection
 import os
-import signal
 import time
 import traceback
 from collections import Counter
@@ -17,8 +16,11 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
+from calmix import interrupts
+from calmix.interrupts import GRACE_SECONDS
 from calmix.progress import Event, Message, Progress, Reporter
 from calmix.study.tasks import Context, Task, TaskResult, try_task
+from calmix.workers import init_worker
 
 RETRIES = 2
 SECONDS_BETWEEN_REPORTS = 0.1
@@ -86,8 +88,13 @@ class ProcessExecutor:
     def __exit__(self, *_: object) -> None:
         for worker in self.workers:
             worker.process.terminate()
+        # They write a last checkpoint; one that does not end is not waited for.
+        deadline = time.monotonic() + GRACE_SECONDS + 5
         for worker in self.workers:
-            worker.process.join()
+            worker.process.join(max(0.1, deadline - time.monotonic()))
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
             worker.pipe.close()
         self.workers.clear()
 
@@ -170,8 +177,17 @@ class PipeReporter:
 
 
 def work(pipe: Connection, context: Context) -> None:
-    """Run tasks until the pipe ends. Ctrl-C is for the parent, which then ends its workers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Run tasks until the pipe or the parent ends. Ctrl-C is for the parent, which then ends its workers with
+    SIGTERM: after a last checkpoint."""
+    init_worker()
+    try:
+        with interrupts.raising():
+            _work(pipe, context)
+    except interrupts.Terminated:
+        os._exit(143)
+
+
+def _work(pipe: Connection, context: Context) -> None:
     reporter = PipeReporter(pipe)
     while True:
         try:

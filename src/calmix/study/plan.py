@@ -99,6 +99,8 @@ def run_plan(
             executor.submit(task)
         for result in executor.results():
             task = result.task
+            if result.fatal:
+                raise InputError(result.error)
             if result.error:
                 errors[task.name] = result.error
                 reporter(Message(f"failed: {result.error}", task.name))

@@ -1,17 +1,21 @@
 """Results of many runs: the one reader of finished and unfinished run folders, and how runs are grouped."""
 
+import contextlib
 import dataclasses
 import math
 import statistics
+import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from calmix.corruptions import CORRUPTIONS
 from calmix.errors import InputError
+from calmix.files import READ_ERRORS
 from calmix.predictions import Predictions
 from calmix.runs.folder import Epoch, Run
 from calmix.runs.recipe import ENSEMBLES, Recipe
@@ -140,8 +144,13 @@ class Result:
             return self.evidence["mixed"].astype(np.float64)
         if not rows or len({len(epochs) for epochs in rows.values()}) > 1:
             return None
-        by_stream = [np.asarray(epochs, dtype=np.float64).mean(axis=0) for _, epochs in sorted(rows.items())]
-        return np.concatenate(by_stream)
+        try:
+            by_stream = [
+                np.asarray(epochs, dtype=np.float64).mean(axis=0) for _, epochs in sorted(rows.items())
+            ]
+            return np.concatenate(by_stream)
+        except (ValueError, OverflowError):  # a damaged line: rows of different lengths
+            return None
 
     @cached_property
     def class_accuracy(self) -> npt.NDArray[np.float64] | None:
@@ -175,9 +184,34 @@ def read_result(run: Run) -> Result:
     if not (run.folder / FILE).exists():
         if not run.predictions_path("test").exists():
             missing.append("test predictions")
+        elif not _is_whole(run.predictions_path("test")):
+            missing.append("test predictions that can be read (calmix evaluate makes them again)")
         if not history:
             missing.append("its epochs")
+        elif damaged := _damaged_lines(run.folder / "metrics.jsonl", len(history)):
+            missing.append(f"some of its epochs ({damaged} lines of metrics.jsonl cannot be read)")
+    else:
+        try:
+            read_evidence(run.folder)
+        except InputError as error:
+            missing.append(f"its evidence ({error})")
     return Result(run, summary, history, tuple(missing))
+
+
+def _damaged_lines(path: Path, epochs: int) -> int:
+    """Lines of a history that are no epochs."""
+    with contextlib.suppress(OSError):
+        return max(0, path.read_bytes().count(b"\n") - epochs)
+    return 0
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether every byte of an archive is as it was written."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.testzip() is None
+    except READ_ERRORS:
+        return False
 
 
 @dataclass(frozen=True, eq=False)

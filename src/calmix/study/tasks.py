@@ -1,5 +1,6 @@
 """Tasks: the units of work that executors run, a run or some members of a deep ensemble."""
 
+import errno
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,10 +43,12 @@ class Context:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """A task that has ended; `error` is empty where it succeeded."""
+    """A task that has ended; `error` is empty where it succeeded. After a `fatal` one, such as a full disk,
+    all others would fail too."""
 
     task: Task
     error: str = ""
+    fatal: bool = False
 
 
 def divide(recipe: Recipe, corruptions: tuple[str, ...], *, jobs: int = 1) -> list[Task]:
@@ -81,9 +84,13 @@ def run_task(task: Task, context: Context, reporter: Reporter) -> None:
 
 
 def try_task(task: Task, context: Context, reporter: Reporter) -> TaskResult:
-    """Run a task; bad input is returned, not raised, for the sake of the other tasks."""
+    """Run a task; bad input and errors of files are returned, not raised, for the sake of the other tasks."""
     try:
         run_task(task, context, reporter)
     except InputError as error:
         return TaskResult(task, str(error))
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        fatal = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+        return TaskResult(task, f"{where}{error.strerror or error}", fatal)
     return TaskResult(task)

@@ -1,0 +1,121 @@
+"""SIGTERM and Ctrl-C of a command: when it ends, and with which exit code.
+
+SIGTERM is what schedulers send: training writes a last checkpoint at the next step, everything else stops
+where it is. Both end the process at once while modules are imported, when there is nothing to keep.
+"""
+
+import contextlib
+import itertools
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+GRACE_SECONDS = 5.0  # for the step that is being computed when SIGTERM arrives
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+_terminated = threading.Event()
+_sections = 0  # of `at_checkpoints`
+_before_imports: dict[signal.Signals, Any] = {}
+
+
+class Terminated(BaseException):
+    """SIGTERM has arrived; the command line exits with 143."""
+
+
+@contextlib.contextmanager
+def raising() -> Iterator[None]:
+    """SIGTERM raises `Terminated` in the block: at once, or within `at_checkpoints` where `check` is called.
+
+    Only in the main thread, and where nobody else handles the signal.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _on_sigterm)
+    try:
+        yield
+    finally:
+        _set_alarm(0)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _terminated.clear()
+
+
+@contextlib.contextmanager
+def at_checkpoints() -> Iterator[None]:
+    """Wait with `Terminated` for a call of `check`, at most `GRACE_SECONDS`, while the block runs."""
+    global _sections
+    _sections += 1
+    try:
+        yield
+    finally:
+        _sections -= 1
+        _set_alarm(0)
+    check()
+
+
+def terminated() -> bool:
+    """Whether SIGTERM has arrived: time for a checkpoint."""
+    return _terminated.is_set()
+
+
+def check() -> None:
+    """Raise `Terminated` if SIGTERM has arrived."""
+    if _terminated.is_set():
+        raise Terminated
+
+
+def is_command() -> bool:
+    """Whether this process is `calmix` or `python -m calmix`."""
+    words = sys.orig_argv
+    script = os.path.basename(sys.argv[0]) if sys.argv else ""
+    return script in ("calmix", "calmix.exe") or ("-m", "calmix") in itertools.pairwise(words)
+
+
+def begin_imports() -> None:
+    """From here on Ctrl-C and SIGTERM end the process at once: modules that are being imported may swallow
+    exceptions. Only in a process of the command line; `end_imports` calls it off."""
+    if is_command() and threading.current_thread() is threading.main_thread():
+        for number in CODES:
+            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+                _before_imports[number] = signal.signal(number, _exit)
+
+
+def end_imports() -> None:
+    while _before_imports:
+        signal.signal(*_before_imports.popitem())
+
+
+def _exit(number: int, _: FrameType | None) -> None:
+    os._exit(CODES[signal.Signals(number)])
+
+
+def _on_sigterm(*_: object) -> None:
+    first = not _terminated.is_set()
+    _terminated.set()
+    if not _sections:
+        raise Terminated
+    if first:
+        _set_alarm(GRACE_SECONDS)
+
+
+def _on_alarm(*_: object) -> None:
+    raise Terminated
+
+
+def _set_alarm(seconds: float) -> None:
+    """The end of the grace period; 0 calls it off. Windows has no such alarm."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        return
+    if seconds:
+        signal.signal(signal.SIGALRM, _on_alarm)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+    elif signal.getsignal(signal.SIGALRM) is _on_alarm:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+begin_imports()  # the package imports this module first
