@@ -17,11 +17,13 @@ from calmix.metrics.debiased import dce_statistic, squared_error
 from calmix.metrics.errors import sce_statistic, tace_statistic
 from calmix.metrics.kernel import median_distance
 from calmix.metrics.nulls import classwise_errors
+from calmix.metrics.resampling import MAX_PAIRWISE
 from calmix.metrics.sample import Sample
 from calmix.seeds import generator
 
 Unit = Literal["per cent", "points", "number"]
 KERNEL_VALUES = 400_000_000  # n² C, above which the kernel error is the linear estimator
+KERNEL_RESAMPLES = 200
 KERNEL_ROWS = 500  # of which the linear estimator's bandwidth is the median distance
 LINEAR_VALUES = 20_000_000  # probabilities that the linear estimator reads
 REFINEMENT_VALUES = 1_000_000  # log-probabilities that the refinement reads
@@ -120,7 +122,7 @@ def measure(
             metric(confidence, hit), None, result.mean, result.quantile_95, result.p_value
         )
     estimates |= _classwise(summary, resamples, seed)
-    estimates["skce"] = _kernel(summary, null, seed, notes)
+    estimates["skce"] = _kernel(summary, resamples, seed, notes)
     estimates["smooth_ece"] = Estimate(metrics.smooth_ece(confidence, hit))
     parts = metrics.brier_parts(confidence, hit)
     estimates["brier_miscalibration"] = Estimate(parts.miscalibration)
@@ -177,10 +179,12 @@ def _against_null(values: Tensor) -> Estimate:
     return Estimate(float(value), None, float(null.mean()), float(null.quantile(0.95)), p_value)
 
 
-def _kernel(summary: Summary, null: Callable[..., metrics.Null], seed: int, notes: list[str]) -> Estimate:
+def _kernel(summary: Summary, resamples: int, seed: int, notes: list[str]) -> Estimate:
     n, classes = summary.probs.shape
-    if n <= 5_000 and n * n * classes <= KERNEL_VALUES:
-        probs, labels, metric = summary.probs, summary.labels, metrics.skce
+    metric: Callable[..., float]
+    if n <= MAX_PAIRWISE and n * n * classes <= KERNEL_VALUES:
+        probs, labels = summary.probs, summary.labels
+        metric = functools.partial(metrics.skce, bandwidth=median_distance(probs))
     else:
         # In random order: neighbours in a file sorted by class would not be independent.
         rows = torch.randperm(n, generator=generator(seed, "audit", "kernel"))
@@ -190,7 +194,8 @@ def _kernel(summary: Summary, null: Callable[..., metrics.Null], seed: int, note
         metric = functools.partial(metrics.skce, estimator="linear", bandwidth=width)
         part = f" of {len(rows):,} examples drawn at random" if len(rows) < n else ""
         notes.append(f"SKCE is the linear estimator{part}: all pairs would take too long.")
-    result = null(metric, probs, labels)
+    drawn = min(resamples, KERNEL_RESAMPLES)
+    result = metrics.null(metric, probs, labels, resamples=drawn, seed=seed)
     return Estimate(metric(probs, labels), None, result.mean, result.quantile_95, result.p_value)
 
 

@@ -82,7 +82,7 @@ def candidates(members: int, classes: int) -> tuple[Candidate, ...]:
         Candidate(name, "temperature", cost=pooled),
         *(several if members > 1 else ()),
         *((Candidate("beta", "beta", cost=pooled),) if classes == 2 else ()),
-        Candidate("vector", "vector", cost=8 * pooled),
+        Candidate("vector", "vector", cost=12 * pooled),
         Candidate("isotonic", "isotonic", cost=pooled / 4),
     )
 

@@ -124,8 +124,8 @@ class AuditReport:
         numbers["by"] = list(self.by)
         numbers["groups"] = [_gap_row(row) | {"by": row.by} for row in self.groups]
         numbers["remedies"] = [_remedy(row) for row in self.remedies]
-        numbers["temperature"] = vars(self.temperature)
-        numbers["camixup"] = vars(self.camixup)
+        numbers["temperature"] = dict(vars(self.temperature))
+        numbers["camixup"] = dict(vars(self.camixup))
         numbers["reliability"] = self.reliability.rows()
         numbers["reliability_after"] = self.reliability_after.rows()
         return numbers

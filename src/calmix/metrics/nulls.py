@@ -21,6 +21,7 @@ BINNED = {ece, ace, sce, tace, dce}
 WIDTH = 256  # Bernoulli variables whose sum is drawn at once
 MAX_EXACT = 200_000  # examples; above, the sum of WIDTH neighbours in confidence is drawn as binomial
 MAX_LABELS = 10_000_000  # labels drawn for class-wise errors, over all resamples
+MAX_ONE_HOT = 16  # classes; a matrix product is then faster than comparisons
 MAX_PAIRS = 1_000_000_000  # pairs of examples over all resamples of `skce`
 
 
@@ -308,17 +309,21 @@ def _kernel(
         if i != j:
             smoothed[j] += k.T @ p[i]
             k *= 2  # the pairs (j, i)
-        same += _same_label(k, y[i], y[j])
+        same += _same_label(k, y[i], y[j], p.shape[1])
     total = same - 2 * smoothed.gather(1, y).sum(0) + (smoothed * p).sum()
     return total / (n * (n - 1) if estimator == "unbiased" else n * n)
 
 
-def _same_label(k: Tensor, left: Tensor, right: Tensor) -> Tensor:
+def _same_label(k: Tensor, left: Tensor, right: Tensor, classes: int) -> Tensor:
     """The sum of k (A, B) over the pairs with equal labels, (R,), of labels (A, R) and (B, R)."""
-    classes = int(torch.maximum(left.max(), right.max())) + 1
-    if classes == 2:  # [a = b] = (1 + s t) / 2 with signs s, t: a matrix product
-        s, t = (2.0 * labels - 1 for labels in (left, right))
-        return (k.sum() + ((k @ t.double()) * s).sum(0)) / 2
+    if classes == 2:  # [a = b] = (1 + s t) / 2 with signs s, t
+        s, t = (2.0 * labels.double() - 1 for labels in (left, right))
+        return (k.sum() + ((k @ t) * s).sum(0)) / 2
+    if classes <= MAX_ONE_HOT:  # the sum over j of k_ij [b_j = c] for every class c, at c = a_i
+        resamples = right.shape[1]
+        at = torch.arange(0, resamples * classes, classes)
+        one_hot = k.new_zeros(len(right), resamples * classes).scatter_(1, right + at, 1)
+        return (k @ one_hot).gather(1, left + at).sum(0)
     columns = zip(left.int().T.contiguous(), right.int().T.contiguous(), strict=True)
     return torch.stack([(k * (a[:, None] == b)).sum() for a, b in columns])
 
