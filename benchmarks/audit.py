@@ -1,10 +1,12 @@
 """The audit on data whose truth is known (coverage, false alarms, power), its speed, and the report page.
 
-`python -m benchmarks audit` runs everything; `python -m benchmarks.audit --simulations 1 3 --samples 50` a part.
+`python -m benchmarks audit` runs everything, `python -m benchmarks.audit --simulations 1 3 --samples 50` a
+part.
 """
 
 import argparse
 import functools
+import math
 import tempfile
 import time
 from collections import Counter
@@ -68,11 +70,11 @@ def _verdicts(make: Callable[[int], Predictions], samples: int) -> Counter[str]:
 
 def _at_most(share: float, samples: int) -> float:
     """A limit with three simulation errors."""
-    return share + 3 * (share * (1 - share) / samples) ** 0.5
+    return share + 3 * math.sqrt(share * (1 - share) / samples)
 
 
 def _at_least(share: float, samples: int) -> float:
-    return share - 3 * (share * (1 - share) / samples) ** 0.5
+    return share - 3 * math.sqrt(share * (1 - share) / samples)
 
 
 def false_alarms(samples: int) -> Iterator[Row]:
@@ -92,7 +94,8 @@ def false_alarms(samples: int) -> Iterator[Row]:
 
 
 def _pool(n: int, classes: int, positives: float | None, seed: int) -> Predictions:
-    return calibrated_pool(n, classes, seed, positives=positives)
+    predictions: Predictions = calibrated_pool(n, classes, seed, positives=positives)
+    return predictions
 
 
 def gaps(samples: int) -> Iterator[Row]:
@@ -112,7 +115,12 @@ def cancelling_errors(samples: int) -> Iterator[Row]:
     for n, share in ((500, 0.6), (2_000, 0.95)):
         counts = _verdicts(functools.partial(cancelling, n, 0.08), samples)
         limit = _at_least(share, samples)
-        yield Row(f"3 mixed, cancelling errors of 8 points, n = {n:,}", counts["mixed"] / samples, "", at_least=limit)
+        yield Row(
+            f"3 mixed, cancelling errors of 8 points, n = {n:,}",
+            counts["mixed"] / samples,
+            "",
+            at_least=limit,
+        )
 
 
 def binary_shift(samples: int) -> Iterator[Row]:
@@ -204,7 +212,9 @@ def remedies(samples: int) -> Iterator[Row]:
                 )
                 worse += after - before > max(chosen.difference.high, 0)
             what = f"M = {members}, C = {classes}, T = {temperature}, n = {n:,}"
-            yield Row(f"6 worse than nothing on fresh data, {what}", worse / few, "", at_most=_at_most(0.05, few))
+            yield Row(
+                f"6 worse than nothing on fresh data, {what}", worse / few, "", at_most=_at_most(0.05, few)
+            )
             yield Row("  a remedy recommended", recommended / few, "")
 
 
@@ -222,15 +232,18 @@ def ensemble(members: int, examples: int, classes: int) -> Predictions:
 
 def speed(samples: int) -> Iterator[Row]:
     """7: ratios to one pass over the same array, CPU seconds of one thread in one run."""
-    sizes = ((1, 1_000_000, 10), (4, 50_000, 1_000)) if samples >= 100 else ((1, 100_000, 10), (4, 5_000, 1_000))
+    sizes = (
+        ((1, 1_000_000, 10), (4, 50_000, 1_000)) if samples >= 100 else ((1, 100_000, 10), (4, 5_000, 1_000))
+    )
     for members, n, classes in sizes:
         many = ensemble(members, n, classes)
         name = f"7 audit, {members} x {n:,} x {classes:,}"
-        if members == 1:
-            one_pass, limit, what = (lambda many=many: many.logits[0].max(1)), 200.0, "torch.max"
-        else:
-            one_pass, limit, what = (lambda many=many: many.logits.softmax(-1)), 20.0, "softmax"
-        yardstick, seconds = cpu_seconds(one_pass, lambda many=many: audit(many), repeats=1)
+        passes: dict[str, Callable[[], object]] = {
+            "torch.max": functools.partial(torch.max, many.logits, -1),
+            "softmax": functools.partial(torch.softmax, many.logits, -1),
+        }
+        what, limit = ("torch.max", 200) if members == 1 else ("softmax", 20)
+        yardstick, seconds = cpu_seconds(passes[what], functools.partial(audit, many), repeats=1)
         yield Row(name, seconds, "s")
         yield Row(f"  relative to one {what} of all logits", seconds / yardstick, "x", at_most=limit)
         yield Row("  memory beyond the input", _peak(many), "MB", at_most=300 if members == 1 else 1000)

@@ -12,7 +12,7 @@ def _draw(*path):
 
 
 def calibrated_pool(n, classes, seed, *, members=4, positives=None, sharpness=2.0):
-    """Four members that disagree; labels are drawn from their pool. `positives` is P(y = 1) of two classes."""
+    """Members that disagree; labels are drawn from their pool. `positives` is about P(y = 1)."""
     draw = _draw("pool", n, classes, seed)
     shared = sharpness * torch.randn(n, classes, generator=draw, dtype=torch.float64)
     if positives is not None:

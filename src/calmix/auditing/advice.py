@@ -19,8 +19,11 @@ class CAMixupAdvice:
 
 
 def advise_camixup(verdict: Verdict, members: int, true_class_gaps: Tensor) -> CAMixupAdvice:
-    """From the gaps of each true class (1 + M, C), of the pool and of the members: CAMixup mixes classes whose
-    gap is not above 0. It is a remedy for ensembles of networks whose under-confidence compounds."""
+    """From the gaps of each true class (1 + M, C), of the pool and of the members.
+
+    CAMixup mixes classes whose gap is not above 0. It is a remedy for ensembles of networks whose
+    under-confidence compounds, and for nothing else.
+    """
     pool_gaps, member_gaps = true_class_gaps[0], true_class_gaps[1:]
     by_pool = int((pool_gaps <= 0).sum())
     by_members = float((member_gaps <= 0).sum(1).double().mean())
@@ -44,8 +47,8 @@ def advise(verdict: Verdict, comparison: Comparison, camixup: CAMixupAdvice) -> 
     text = (
         f"Calibrate with {chosen.method}: on examples that its fit has not seen it changes the {what} by "
         f"{chosen.difference.value:+.4f} (interval {ends}), and the ECE from "
-        f"{100 * comparison.remedies[0].ece:.1f} % to {100 * chosen.ece:.1f} %. It is the simplest remedy within "
-        "noise of the best. Fit it on held-out data."
+        f"{100 * comparison.remedies[0].ece:.1f} % to {100 * chosen.ece:.1f} %. It is the simplest remedy "
+        "within noise of the best. Fit it on held-out data."
     )
     if verdict == "inconclusive":
         text = f"There are too few examples for a verdict, but one remedy surely helps. {text}"
@@ -58,6 +61,6 @@ def _nothing(verdict: Verdict) -> str:
     if verdict == "inconclusive":
         return "Change nothing yet: no calibrator surely helps. Audit more examples."
     return (
-        "No calibrator surely lowers the loss on examples that its fit has not seen. Collect more examples to fit one, "
-        "and do not take the confidence at face value until then."
+        "No calibrator surely lowers the loss on examples that its fit has not seen. Collect more examples to "
+        "fit one, and do not take the confidence at face value until then."
     )

@@ -118,9 +118,7 @@ def _direction(interval: Interval, examples: int, *, below: str, above: str) -> 
     return above if interval.low > 0 else "unclear"
 
 
-def groupings(
-    predictions: Predictions, by: str | Sequence[str]
-) -> list[tuple[str, Tensor, Sequence[str]]]:
+def groupings(predictions: Predictions, by: str | Sequence[str]) -> list[tuple[str, Tensor, Sequence[str]]]:
     """The tables that `by` asks for: none for predicted classes; the true class; a group; each of several
     groups, then all of them crossed."""
     if by == PREDICTED:
@@ -133,7 +131,9 @@ def groupings(
     for name in names:
         if name not in predictions.groups:
             known = ", ".join((PREDICTED, TRUE, *predictions.groups))
-            raise InputError(f"by is {name!r}, which is no group of the predictions: it must be one of {known}")
+            raise InputError(
+                f"by is {name!r}, which is no group of the predictions: it must be one of {known}"
+            )
     if len(names) == 1:
         return [_grouping(names[0], predictions.groups[names[0]], prefix="")]
     tables = [_grouping(name, predictions.groups[name], prefix=f"{name}=") for name in names]

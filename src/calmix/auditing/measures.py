@@ -44,7 +44,9 @@ MEASURES = {
     for measure in (
         Measure("accuracy", "Accuracy", "share of examples whose likeliest class is right", "per cent"),
         Measure("gap", "Gap", "accuracy minus mean confidence; below 0 is over-confident", "points"),
-        Measure("nll", "NLL", "log loss: the surprise at the true class; confident mistakes cost most", "number"),
+        Measure(
+            "nll", "NLL", "log loss: the surprise at the true class; confident mistakes cost most", "number"
+        ),
         Measure("brier", "Brier score", "squared distance to the truth, summed over the classes", "number"),
         Measure("dce", "DCE", "error of the confidence less sampling noise; 0 where none shows", "per cent"),
         Measure("ece", "ECE", "mean distance of accuracy and confidence, 15 bins of equal width", "per cent"),
@@ -52,7 +54,9 @@ MEASURES = {
         Measure("sce", "SCE", "as ECE for every class's probability, mean over the classes", "per cent"),
         Measure("tace", "TACE", "as SCE, equally many examples a bin, probabilities above 1 %", "per cent"),
         Measure("skce", "SKCE", "squared error of all probabilities at once, by a kernel, no bins", "number"),
-        Measure("smooth_ece", "SmoothECE", "as ECE, smoothed over neighbouring confidences, no bins", "per cent"),
+        Measure(
+            "smooth_ece", "SmoothECE", "as ECE, smoothed over neighbouring confidences, no bins", "per cent"
+        ),
         Measure(
             "brier_miscalibration",
             "Brier: miscalibration",
@@ -71,13 +75,15 @@ MEASURES = {
             "squared error of always stating the accuracy; error = this + the parts",
             "number",
         ),
-        Measure("nll_calibration", "NLL: calibration", "part of the NLL that one temperature removes", "number"),
-        Measure("nll_refinement", "NLL: refinement", "part of the NLL that one temperature leaves", "number"),
-        Measure("total_uncertainty", "Total uncertainty", "mean entropy of the predictions, in nats", "number"),
-        Measure("data_uncertainty", "Data uncertainty", "part of it that every member has", "number"),
         Measure(
-            "knowledge_uncertainty", "Knowledge uncertainty", "the rest: the members disagree", "number"
+            "nll_calibration", "NLL: calibration", "part of the NLL that one temperature removes", "number"
         ),
+        Measure("nll_refinement", "NLL: refinement", "part of the NLL that one temperature leaves", "number"),
+        Measure(
+            "total_uncertainty", "Total uncertainty", "mean entropy of the predictions, in nats", "number"
+        ),
+        Measure("data_uncertainty", "Data uncertainty", "part of it that every member has", "number"),
+        Measure("knowledge_uncertainty", "Knowledge uncertainty", "the rest: the members disagree", "number"),
         Measure("aurc", "AURC", "mean error rate as the least confident are rejected", "per cent"),
         Measure("eaurc", "E-AURC", "AURC above that of the best order, all errors last", "per cent"),
     )
@@ -143,7 +149,9 @@ def _with_interval(interval: Interval) -> Estimate:
     return Estimate(interval.value, interval)
 
 
-def dce_interval(confidence: Tensor, hit: Tensor, *, level: float, seed: int, resamples: int = 1000) -> Interval:
+def dce_interval(
+    confidence: Tensor, hit: Tensor, *, level: float, seed: int, resamples: int = 1000
+) -> Interval:
     """Debiased calibration error of the top label; hits of each bin are redrawn as normal errors.
 
     Squared errors of noisy bins are too large, in a resample twice over. The ends span two corrections: the

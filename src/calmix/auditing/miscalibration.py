@@ -41,7 +41,9 @@ def miscalibration_tests(summary: Summary, *, level: float, seed: int = 0) -> tu
     """
     top = _single("top label", summary.confidence, summary.hit, level, seed)
     if summary.binary:
-        other = _single("P(y = 1)", summary.probs[:, 1].contiguous(), (summary.labels == 1).double(), level, seed)
+        other = _single(
+            "P(y = 1)", summary.probs[:, 1].contiguous(), (summary.labels == 1).double(), level, seed
+        )
     else:
         other = _every_class(summary, level, seed)
     return holm([top, other], alpha=1 - level)
@@ -55,7 +57,8 @@ def holm(tests: Sequence[ErrorTest], *, alpha: float) -> tuple[ErrorTest, ...]:
             break
         rejected.add(test.name)
     return tuple(
-        ErrorTest(test.name, test.statistic, test.p_value, test.error, test.name in rejected) for test in tests
+        ErrorTest(test.name, test.statistic, test.p_value, test.error, test.name in rejected)
+        for test in tests
     )
 
 
@@ -78,7 +81,9 @@ def _every_class(summary: Summary, level: float, seed: int) -> ErrorTest:
     (errors,) = classwise_errors([statistic], sample, resamples=RESAMPLES, seed=seed)
     cells = statistic.sum(sample.blocks())
     half = summary.classes / 2  # a probability that moves from one class to another is an error of both
-    return ErrorTest("every class", half * float(errors[0]), _p_value(errors), debiased_error(cells, level=level))
+    return ErrorTest(
+        "every class", half * float(errors[0]), _p_value(errors), debiased_error(cells, level=level)
+    )
 
 
 def _p_value(errors: Tensor) -> float:

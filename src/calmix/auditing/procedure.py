@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import torch
-
 from calmix.auditing.advice import advise, advise_camixup
 from calmix.auditing.gaps import gap_intervals
 from calmix.auditing.groups import PREDICTED, class_rates, gap_rows, groupings, predicted_classes
@@ -49,6 +47,7 @@ def audit(
 
     What is made shorter for many examples is listed in the report's `notes`.
 
+    >>> import torch
     >>> draw = torch.Generator().manual_seed(0)
     >>> logits = 3 * torch.rand(4000, 1, generator=draw) * torch.eye(3)[torch.arange(4000) % 3]
     >>> labels = logits.softmax(1).multinomial(1, generator=draw)[:, 0]
@@ -129,7 +128,9 @@ def audit(
 def _as_predictions(predictions: Any, labels: Any, values: str | None) -> Predictions:
     if isinstance(predictions, Predictions):
         if labels is not None or values is not None:
-            raise InputError("predictions are Predictions, which have labels and logits of their own: give them alone")
+            raise InputError(
+                "predictions are Predictions, which have labels and logits of their own: give them alone"
+            )
         return predictions
     if values not in ("logits", "probs"):
         raise InputError(f'values is {values!r}: say whether the array holds "logits" or "probs"')

@@ -38,7 +38,8 @@ class ReliabilityBins:
 def reliability_bins(confidence: Tensor, hit: Tensor, *, seed: int = 0) -> ReliabilityBins:
     """Of confidences and hits (N,) in float64.
 
-    >>> bins = reliability_bins(torch.full((100,), 0.8).double(), torch.tensor([1.0, 1, 1, 0]).double().repeat(25))
+    >>> hit = torch.tensor([1.0, 1.0, 1.0, 0.0], dtype=torch.float64).repeat(25)
+    >>> bins = reliability_bins(torch.full_like(hit, 0.8), hit)
     >>> bins.count.tolist(), bins.accuracy.tolist(), bool(bins.null_low < 0.75)
     ([100], [0.75], True)
     """

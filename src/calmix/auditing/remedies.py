@@ -135,7 +135,7 @@ def compare_remedies(
 
 
 def _held_out(logits: Tensor, labels: Tensor, option: Candidate, limit: int) -> Tensor:
-    """Probabilities (N, C) by calibrators that have not seen the example; the examples are in random order."""
+    """Probabilities (N, C) by calibrators that have not seen the example; rows are in random order."""
     examples = len(labels)
     fold = torch.arange(examples) % min(FOLDS, examples)
     probs = torch.empty(examples, logits.shape[2], dtype=torch.float64)
@@ -178,7 +178,9 @@ def _finite(losses: dict[str, tuple[Tensor, Tensor]], *names: str) -> bool:
 def _difference(values: Tensor, level: float) -> Interval:
     """Normal interval of a mean of paired differences."""
     mean = float(values.mean())
-    half = normal_quantile(level) * float(values.std()) / math.sqrt(len(values)) if len(values) > 1 else math.inf
+    half = (
+        normal_quantile(level) * float(values.std()) / math.sqrt(len(values)) if len(values) > 1 else math.inf
+    )
     return Interval(mean, mean - half, mean + half, level=level)
 
 

@@ -91,7 +91,10 @@ class AuditReport:
         }
         for name in ("accuracy", "ece", "gap", "nll", "brier"):
             numbers[name] = self.metrics[name].value
-        numbers["pool"] = _beside("gap", evidence.gap) | {"gap_level": evidence.gap.level, "ece": evidence.ece}
+        numbers["pool"] = _beside("gap", evidence.gap) | {
+            "gap_level": evidence.gap.level,
+            "ece": evidence.ece,
+        }
         if evidence.positive is not None:
             numbers["pool"] |= _beside("positive_gap", evidence.positive)
         numbers["tests"] = [

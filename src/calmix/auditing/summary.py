@@ -1,13 +1,13 @@
 """What an audit keeps of an ensemble's logits: one pass in blocks, sums and one number per example."""
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from calmix.metrics.binning import equal_width
+from calmix.metrics.binning import Cells, equal_width
 from calmix.metrics.errors import mean_error
-from calmix.metrics.binning import Cells
 
 BLOCK = 1 << 17  # logits of a member that are read at a time
 BINS = 15  # of the members' ECE
@@ -78,7 +78,6 @@ def summarise(logits: Tensor, labels: Tensor) -> Summary:
     """Read logits (M, N, C) once, `BLOCK` values at a time, in float64: in float32 a confident mistake has
     probability 0."""
     members, examples, classes = logits.shape
-    double = {"dtype": torch.float64}
     probs = torch.empty(examples, classes, dtype=torch.float64)
     confidence, hit, nll, brier, total, data, member_confidence, member_hit = torch.zeros(
         8, examples, dtype=torch.float64
@@ -96,7 +95,7 @@ def summarise(logits: Tensor, labels: Tensor) -> Summary:
         pooled = probs[part]
         at_label = torch.empty(members, len(y), dtype=torch.float64)
         for m in range(members):
-            z = logits[m, part].to(**double, copy=True)
+            z = logits[m, part].to(torch.float64, copy=True)
             top, guess = z.max(1)
             z -= top[:, None]
             at_label[m] = z.gather(1, y[:, None])[:, 0]
@@ -126,7 +125,7 @@ def summarise(logits: Tensor, labels: Tensor) -> Summary:
         right = (guess == y).double()
         confidence[part], prediction[part], hit[part] = sure, guess, right
         by_class[0] += y.bincount(right - sure, minlength=classes)
-        nll[part] = torch.tensor(members, **double).log() - at_label.logsumexp(0)
+        nll[part] = math.log(members) - at_label.logsumexp(0)
         squares = pooled.square()
         label_probs = pooled.gather(1, y[:, None])[:, 0]
         brier[part] = squares.sum(1) - 2 * label_probs + 1

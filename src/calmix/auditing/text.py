@@ -41,12 +41,14 @@ def show_beside(name: str, estimate: Estimate) -> str:
         return show_interval(name, estimate.interval)
     if estimate.p_value is None or estimate.null_mean is None or estimate.null_95 is None:
         return ""
-    mean, most = show(name, estimate.null_mean).removesuffix(" %"), show(name, estimate.null_95)
-    return f"by chance {mean}, up to {most} (p = {show_p(estimate.p_value)})"
+    mean, most = f"{estimate.null_mean:.2g}", f"{estimate.null_95:.2g}"
+    if MEASURES[name].unit != "number":
+        mean, most = show(name, estimate.null_mean).removesuffix(" %"), show(name, estimate.null_95)
+    return f"by chance {mean}, up to {most} (p {show_p(estimate.p_value)})"
 
 
 def show_p(p_value: float) -> str:
-    return f"{p_value:.3f}" if p_value >= 0.001 else "< 0.001"
+    return f"= {p_value:.3f}" if p_value >= 0.001 else "< 0.001"
 
 
 def percent(share: float) -> str:
@@ -97,7 +99,11 @@ def _metrics(report: AuditReport) -> list[str]:
     if len(report.members) == 1:
         shown = [name for name in shown if name not in ("data_uncertainty", "knowledge_uncertainty")]
     rows = [
-        (MEASURES[name].title, show(name, report.metrics[name].value), show_beside(name, report.metrics[name]))
+        (
+            MEASURES[name].title,
+            show(name, report.metrics[name].value),
+            show_beside(name, report.metrics[name]),
+        )
         for name in shown
     ]
     widest = max(len(title) for title, _, _ in rows)
@@ -186,7 +192,11 @@ def _remedies(report: AuditReport) -> list[str]:
             f"{remedy.nll:.4f}",
             percent(remedy.ece),
             f"{remedy.difference.low:+.4f} to {remedy.difference.high:+.4f}" if place else "",
-            remedy.difference_of.upper() if place and remedy.difference_of == "nll" else "Brier" if place else "",
+            remedy.difference_of.upper()
+            if place and remedy.difference_of == "nll"
+            else "Brier"
+            if place
+            else "",
         )
         for place, remedy in enumerate(report.remedies)
     ]

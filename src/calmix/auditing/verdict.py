@@ -61,9 +61,7 @@ def gather_evidence(
         # Of the top label: hits against confidences, as of a binary event.
         ece=ece(summary.confidence, summary.hit.long()),
         # Of each example the mean over members, whose mean is the mean gap.
-        member_gap=gap_interval(
-            gap_sums(summary.member_confidence, summary.member_hit), level=gap_level
-        ),
+        member_gap=gap_interval(gap_sums(summary.member_confidence, summary.member_hit), level=gap_level),
         member_ece=float(summary.member_ece.mean()),
         tests=miscalibration_tests(summary, level=test_level, seed=seed),
         tolerance=tolerance,
@@ -153,13 +151,14 @@ def _cancelling(evidence: Evidence) -> str:
         return (
             "That average hides errors of both directions: P(y = 1) is "
             f"{direction} by {abs(100 * positive.value):.1f} points (interval of rate minus mean probability "
-            f"{_ends(positive)}), which makes one class's predictions too sure and the other's not sure enough."
+            f"{_ends(positive)}), which makes one class's predictions too sure and the other's "
+            "not sure enough."
         )
     test = min(tests, key=lambda test: test.p_value)
     where = {"top label": "levels of confidence", "P(y = 1)": "levels of P(y = 1)"}.get(test.name, "classes")
     return (
-        f"That average hides errors of both directions: it is too sure at some {where} and not sure enough at "
-        f"others, by about {_percent(test.error.value)} (p = {test.p_value:.2g}; a calibrated model would "
+        f"That average hides errors of both directions: it is too sure at some {where} and not sure "
+        f"enough at others, by about {_percent(test.error.value)} (p = {test.p_value:.2g}; a calibrated model would "
         "seldom show as much). The reliability diagram and the class table show where."
     )
 

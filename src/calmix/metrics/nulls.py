@@ -140,9 +140,7 @@ def sums_of_hits(cell: Tensor, p: Tensor, cells: int, resamples: int, draw: torc
     return hits.T
 
 
-def _sums_of_equals(
-    cell: Tensor, p: Tensor, cells: int, resamples: int, draw: torch.Generator
-) -> Tensor:
+def _sums_of_equals(cell: Tensor, p: Tensor, cells: int, resamples: int, draw: torch.Generator) -> Tensor:
     """Hits per cell (R, cells): within each cell, about a thousandth of all examples with neighbouring p has
     binomial hits. They overstate the variance by the variance of p among neighbours, less than 1e-5 of it."""
     width = -(-len(p) // 1024)

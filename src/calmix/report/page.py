@@ -106,7 +106,9 @@ def _tables(report: AuditReport) -> Mapping[str, Table]:
     tables["Class-wise probabilities"] = Table(WORST_FIRST, columns, rates)
     for by in report.by[1:]:
         rows = tuple(row for row in report.groups if row.by == by)
-        tables["True classes (CAMixup's rule)" if by == "true-class" else f"Groups: {by}"] = _gap_table(by, rows)
+        tables["True classes (CAMixup's rule)" if by == "true-class" else f"Groups: {by}"] = _gap_table(
+            by, rows
+        )
     remedies = tuple(
         (
             Cell(remedy.method, best=remedy.recommended),
@@ -117,8 +119,8 @@ def _tables(report: AuditReport) -> Mapping[str, Table]:
         )
         for remedy in report.remedies
     )
-    columns = ("remedy", "NLL", "ECE", "difference to nothing", "of")
-    tables["Remedies"] = Table("Cross-validated; the recommended one is marked", columns, remedies)
+    heads = ("remedy", "NLL", "ECE", "difference to nothing", "of")
+    tables["Remedies"] = Table("Cross-validated; the recommended one is marked", heads, remedies)
     return tables
 
 
