@@ -82,7 +82,9 @@ def test_means_of_skewed_losses_are_covered():
     draw = torch.Generator().manual_seed(0)
     samples = torch.empty(1000, 100, dtype=torch.float64).exponential_(generator=draw)
     intervals = [mean_interval(sample, level=0.95) for sample in samples]
-    above, below = (sum(test) / 1000 for test in zip(*[(i.high < 1, i.low > 1) for i in intervals], strict=True))
+    above, below = (
+        sum(test) / 1000 for test in zip(*[(i.high < 1, i.low > 1) for i in intervals], strict=True)
+    )
     assert above + below == pytest.approx(0.05, abs=0.025)
     assert above < 0.045  # Student's interval alone misses 5 % on this side
 

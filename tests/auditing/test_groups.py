@@ -65,7 +65,9 @@ def test_class_rates_by_hand():
     probs = torch.tensor([[0.7, 0.2, 0.1], [0.5, 0.2, 0.3]]).repeat(500, 1).double()
     labels = torch.tensor([0, 0, 0, 2]).repeat(250)
     predictions = Predictions.from_probs(probs, labels, classes=["a", "b", "c"])
-    rows = {row.name: row for row in class_rates(summary_of(predictions), predictions.class_names, level=0.95)}
+    rows = {
+        row.name: row for row in class_rates(summary_of(predictions), predictions.class_names, level=0.95)
+    }
     assert rows["a"].mean_probability == pytest.approx(0.6)
     assert rows["a"].rate == 0.75
     assert rows["a"].difference.value == pytest.approx(-0.15)

@@ -64,7 +64,12 @@ def test_the_debiased_error_by_hand():
     assert error.value == pytest.approx(square**0.5)
     assert error.low < error.value < error.high
     # Two classes mirror each other, and have the error of either.
-    both = Cells(*(torch.cat([part, mirror]) for part, mirror in ((size, size), (total, size - total), (hits, size - hits))))
+    both = Cells(
+        *(
+            torch.cat([part, mirror])
+            for part, mirror in ((size, size), (total, size - total), (hits, size - hits))
+        )
+    )
     assert debiased_error(both, level=0.95).value == pytest.approx(square**0.5)
 
 

@@ -132,9 +132,17 @@ def test_three_examples_have_a_fold_each():
 
 
 def test_advice_agrees_with_the_verdict(sharp):
-    gaps = torch.tensor([[0.1, 0.0, -0.1, torch.nan], [-0.1, -0.1, -0.1, torch.nan], [0.1, 0.1, -0.1, torch.nan]])
+    gaps = torch.tensor(
+        [[0.1, 0.0, -0.1, torch.nan], [-0.1, -0.1, -0.1, torch.nan], [0.1, 0.1, -0.1, torch.nan]]
+    )
     _, comparison = sharp
-    for verdict in ("over-confident", "under-confident by pooling", "under-confident", "mixed", "inconclusive"):
+    for verdict in (
+        "over-confident",
+        "under-confident by pooling",
+        "under-confident",
+        "mixed",
+        "inconclusive",
+    ):
         camixup = advise_camixup(verdict, 2, gaps)
         assert not camixup.applies
         texts = advise(verdict, comparison, camixup)
@@ -151,7 +159,10 @@ def test_advice_agrees_with_the_verdict(sharp):
     assert advise("calibrated", alone, advise_camixup("calibrated", 1, gaps[:2])) == (
         "Leave it as it is: it is calibrated within the tolerance.",
     )
-    for verdict, words in (("inconclusive", "Audit more examples"), ("over-confident", "No calibrator surely")):
+    for verdict, words in (
+        ("inconclusive", "Audit more examples"),
+        ("over-confident", "No calibrator surely"),
+    ):
         assert words in advise(verdict, alone, advise_camixup(verdict, 1, gaps[:2]))[0]
 
 

@@ -117,7 +117,15 @@ def test_the_text_fits_a_terminal(pooled):
     text = str(pooled[1])
     assert max(map(len, text.splitlines())) <= 80
     assert text.startswith("Verdict: under-confident by pooling\n")
-    for words in ("SmoothECE", "by chance", "predicted class", "mean P(k)", "remedy", "Calibrate with", "member"):
+    for words in (
+        "SmoothECE",
+        "by chance",
+        "predicted class",
+        "mean P(k)",
+        "remedy",
+        "Calibrate with",
+        "member",
+    ):
         assert words in text
 
 
@@ -243,7 +251,9 @@ def test_two_examples_are_the_least():
 
 
 def test_the_same_call_gives_the_same_report():
-    assert quick(signals(members=2, examples=60)).to_json() == quick(signals(members=2, examples=60)).to_json()
+    assert (
+        quick(signals(members=2, examples=60)).to_json() == quick(signals(members=2, examples=60)).to_json()
+    )
 
 
 def test_progress_goes_from_nothing_to_the_end():

@@ -22,7 +22,10 @@ def test_shares_are_shown_in_per_cent_and_other_numbers_plainly(name, interval, 
 
 
 def test_nulls_are_shown_with_their_p_value():
-    assert show_beside("ece", Estimate(0.1, None, 0.02, 0.03, 0.25)) == "by chance 2.00, up to 3.00 % (p = 0.250)"
+    assert (
+        show_beside("ece", Estimate(0.1, None, 0.02, 0.03, 0.25))
+        == "by chance 2.00, up to 3.00 % (p = 0.250)"
+    )
     assert show_beside("aurc", Estimate(0.1)) == ""
     assert show_p(0.0001) == "< 0.001"
     kernel = Estimate(1e-3, None, -1.2345e-5, 1.3456e-4, 0.004)
