@@ -61,6 +61,6 @@ def _nothing(verdict: Verdict) -> str:
     if verdict == "inconclusive":
         return "Change nothing yet: no calibrator surely helps. Audit more examples."
     return (
-        "No calibrator surely lowers the loss on examples that its fit has not seen. Collect more examples to "
-        "fit one, and do not take the confidence at face value until then."
+        "No calibrator surely lowers the loss on examples that its fit has not seen. Collect more examples "
+        "to fit one, and do not take the confidence at face value until then."
     )

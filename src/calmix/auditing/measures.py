@@ -25,7 +25,7 @@ Unit = Literal["per cent", "points", "number"]
 KERNEL_VALUES = 400_000_000  # n² C, above which the kernel error is the linear estimator
 KERNEL_RESAMPLES = 200
 KERNEL_ROWS = 500  # of which the linear estimator's bandwidth is the median distance
-LINEAR_VALUES = 20_000_000  # probabilities that the linear estimator reads
+LINEAR_VALUES = 200_000  # probabilities that the linear estimator reads
 REFINEMENT_VALUES = 1_000_000  # log-probabilities that the refinement reads
 
 
@@ -196,7 +196,7 @@ def _kernel(summary: Summary, resamples: int, seed: int, notes: list[str]) -> Es
     else:
         # In random order: neighbours in a file sorted by class would not be independent.
         rows = torch.randperm(n, generator=generator(seed, "audit", "kernel"))
-        rows = rows[: max(1000, LINEAR_VALUES // (10 * classes))]
+        rows = rows[: max(1000, LINEAR_VALUES // classes)]
         probs, labels = summary.probs[rows], summary.labels[rows]
         width = median_distance(probs[:KERNEL_ROWS])
         metric = functools.partial(metrics.skce, estimator="linear", bandwidth=width)

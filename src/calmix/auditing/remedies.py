@@ -19,7 +19,7 @@ from calmix.seeds import generator
 FOLDS = 3
 FIT_VALUES = 100_000  # logits that a fit reads, over the cost of its method
 LEAST_FIT = 250  # examples; a fit has at least so many where there are
-HELD_OUT_VALUES = 2_000_000  # logits of examples that remedies are compared on
+HELD_OUT_VALUES = 400_000  # logits of examples that remedies are compared on
 LEAST_HELD_OUT = 2_000
 NOTHING = "nothing"
 

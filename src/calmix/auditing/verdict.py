@@ -158,8 +158,8 @@ def _cancelling(evidence: Evidence) -> str:
     where = {"top label": "levels of confidence", "P(y = 1)": "levels of P(y = 1)"}.get(test.name, "classes")
     return (
         f"That average hides errors of both directions: it is too sure at some {where} and not sure "
-        f"enough at others, by about {_percent(test.error.value)} (p = {test.p_value:.2g}; a calibrated model would "
-        "seldom show as much). The reliability diagram and the class table show where."
+        f"enough at others, by about {_percent(test.error.value)} (p = {test.p_value:.2g}; a calibrated "
+        "model would seldom show as much). The reliability diagram and the class table show where."
     )
 
 

@@ -19,8 +19,8 @@ from calmix.seeds import generator
 
 BINNED = {ece, ace, sce, tace, dce}
 WIDTH = 256  # Bernoulli variables whose sum is drawn at once
-MAX_EXACT = 200_000  # examples; above, the sum of WIDTH neighbours in confidence is drawn as binomial
-MAX_LABELS = 10_000_000  # labels drawn for class-wise errors, over all resamples
+MAX_EXACT = 50_000  # examples; above, the sum of WIDTH neighbours in confidence is drawn as binomial
+MAX_LABELS = 5_000_000  # labels drawn for class-wise errors, over all resamples
 MAX_ONE_HOT = 16  # classes; a matrix product is then faster than comparisons
 MAX_PAIRS = 1_000_000_000  # pairs of examples over all resamples of `skce`
 
@@ -51,8 +51,8 @@ def null(
     calibrated. That of `dce` counts the sums before the last clipping at 0, which would tie half of them.
 
     `ece`, and `ace` and `dce` of the top label, draw the hits of 256 examples at once, from the exact
-    distribution of their sum (above 200,000 examples: of neighbours in confidence, from the binomial).
-    Class-wise errors draw the labels of a random part of the examples, at most 10 million in all
+    distribution of their sum (above 50,000 examples: of neighbours in confidence, from the binomial).
+    Class-wise errors draw the labels of a random part of the examples, at most 5 million in all
     (`classwise_errors`); class-wise `dce` draws every label, with fewer resamples above 200 million, at least
     200. `skce` is the linear estimator above 5,000 examples, and has fewer resamples, at least 200, above a
     billion pairs (n = 1,000 at 1,000 resamples). Any other callable (probs, labels) -> float is called with
