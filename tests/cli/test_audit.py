@@ -30,7 +30,7 @@ def test_the_table_names_the_verdict_the_numbers_and_the_classes(pooled):
     code, out, _ = run_command("audit", pooled, *QUICK)
     assert code == 0
     assert "Verdict: under-confident by pooling" in out
-    for word in ("ece", "skce", "95 % interval", "temperature", "CAMixup", "Bonferroni"):
+    for word in ("ECE", "SKCE", "95 % interval", "temperature", "remedy", "hold at once"):
         assert word in out
 
 
@@ -80,8 +80,8 @@ def test_groups(tmp_path):
     code, out, _ = run_command("audit", tmp_path / "test.npz", "--group", "--json", *QUICK)
     assert code == 0
     numbers = json.loads(out)
-    assert numbers["by"] == "group"
-    assert sorted(row["name"] for row in numbers["classes"]) == ["0", "1"]
+    assert numbers["by"] == ["predicted-class", "group"]
+    assert sorted(row["name"] for row in numbers["groups"]) == ["0", "1"]
 
 
 @pytest.mark.parametrize(

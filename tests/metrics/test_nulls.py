@@ -87,13 +87,52 @@ def test_sums_of_hits_by_cell(monkeypatch):
     cell = torch.randint(5, (90,), generator=draw)
     cell[cell == 2] = 3  # an empty cell
     p = torch.rand(90, generator=draw, dtype=torch.float64)
-    hits = nulls._sums_of_hits(cell, p, 6, 4000, draw)
+    hits = nulls.sums_of_hits(cell, p, 6, 4000, draw)
     assert hits.shape == (4000, 6)
     for k in range(6):
         q = p[cell == k]
         deviation = float((q * (1 - q)).sum()) ** 0.5
         assert float(hits[:, k].mean()) == pytest.approx(float(q.sum()), abs=4 * deviation / 4000**0.5)
         assert float(hits[:, k].std()) == pytest.approx(deviation, rel=0.06)
+
+
+def test_sums_of_very_many_hits_have_the_same_distribution(monkeypatch):
+    draw = torch.Generator().manual_seed(0)
+    cell = torch.randint(3, (20_000,), generator=draw)
+    p = torch.rand(20_000, generator=draw, dtype=torch.float64) ** 2
+    exact = nulls.sums_of_hits(cell, p, 4, 2000, draw)
+    monkeypatch.setattr(nulls, "MAX_EXACT", 0)
+    binomial = nulls.sums_of_hits(cell, p, 4, 2000, draw)
+    assert binomial[:, 3].eq(0).all()
+    for k in range(3):
+        spread = float(exact[:, k].std())
+        assert float(binomial[:, k].mean()) == pytest.approx(float(exact[:, k].mean()), abs=0.15 * spread)
+        assert float(binomial[:, k].std()) == pytest.approx(spread, rel=0.07)
+
+
+@pytest.mark.parametrize(("classes", "sharpness"), [(3, 1.0), (10, 2.0), (300, 4.0)])
+def test_errors_of_every_class_from_a_part_of_the_examples(monkeypatch, classes, sharpness):
+    """Cells of every size: with 300 classes most hold less than one hit."""
+    logits = sharpness * torch.randn(3000, classes, generator=torch.Generator().manual_seed(0)).double()
+    probs = logits.softmax(1)
+    exact = [null(metric, probs, resamples=400) for metric in (metrics.sce, metrics.tace)]
+    monkeypatch.setattr(nulls, "MAX_LABELS", 400 * 750)
+    part = [null(metric, probs, resamples=400) for metric in (metrics.sce, metrics.tace)]
+    for full, quarter in zip(exact, part, strict=True):
+        spread = full.quantile_95 - full.mean
+        assert quarter.mean == pytest.approx(full.mean, abs=0.3 * spread)
+        assert quarter.quantile_95 - quarter.mean == pytest.approx(spread, rel=0.25)
+
+
+def test_mean_deviation_of_binomial_hits():
+    size = torch.tensor([[7.0, 1.0, 50.0, 0.0, 5.0, 5.0]], dtype=torch.float64)
+    total = torch.tensor([[2.8, 0.3, 0.01, 0.0, 0.0, 5.0]], dtype=torch.float64)
+    cells = nulls._deviations(metrics.binning.Cells(size, total, total))
+    expected = [
+        sum(binom.pmf(k, n, t / n) * abs(k - t) for k in range(int(n) + 1)) if n else 0
+        for n, t in zip(size[0].tolist(), total[0].tolist(), strict=True)
+    ]
+    assert (cells.hits - cells.total)[0].tolist() == pytest.approx(expected, rel=1e-10)
 
 
 def test_labels_of_probability_zero_are_never_drawn():
@@ -125,7 +164,8 @@ def test_large_samples_have_fewer_resamples(monkeypatch):
     monkeypatch.setattr(nulls, "MAX_PAIRS", 2_500_000)
     probs, labels = calibrated(100, 3)
     assert null(metrics.ece, probs, labels).resamples == 1000
-    assert [null(f, probs, labels).resamples for f in (metrics.sce, metrics.nll, metrics.skce)] == [250] * 3
+    all_labels = functools.partial(metrics.dce, classwise=True)
+    assert [null(f, probs, labels).resamples for f in (all_labels, metrics.nll, metrics.skce)] == [250] * 3
     assert null(metrics.skce, *calibrated(200, 3)).resamples == 200
 
 

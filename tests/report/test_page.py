@@ -4,9 +4,14 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+import torch
 
-from calmix.auditing.groups import GroupGap
-from calmix.auditing.report import AuditReport, Member
+from calmix.auditing.advice import CAMixupAdvice
+from calmix.auditing.groups import ClassRate, GroupGap
+from calmix.auditing.measures import Estimate
+from calmix.auditing.reliability import ReliabilityBins
+from calmix.auditing.remedies import Remedy
+from calmix.auditing.report import AuditReport, Member, TemperatureFit
 from calmix.auditing.verdict import Evidence
 from calmix.metrics import Interval
 from calmix.paper.numbers import published
@@ -144,36 +149,43 @@ def interval(value):
     return Interval(value, value - 0.01, value + 0.01, resamples=0, level=0.95)
 
 
-class Advice:
-    text = staticmethod(lambda ece=None: f"take {EVIL}")
-
-
 def audit_report(members):
     evidence = Evidence(
         members=members,
+        examples=1234,
         accuracy=0.9,
         gap=interval(0.05),
         ece=0.05,
-        dce=interval(0.04),
         member_gap=interval(0.03),
         member_ece=0.03,
+        tests=(),
+        tolerance=0.02,
+        examples_needed=5000,
     )
-    advice = Advice()
-    advice_camixup = type("Fixed", (), {"text": "CAMixup applies"})()
+    ones = torch.ones(1, dtype=torch.float64)
+    bins = ReliabilityBins(ones.long(), *[ones] * 6)
     return AuditReport(
         examples=1234,
         num_classes=3,
-        metrics={"ece": interval(0.05), "nll": interval(0.4)},
+        metrics={"gap": Estimate(0.05, interval(0.05)), "ece": Estimate(0.05, None, 0.01, 0.02, 0.001)},
         evidence=evidence,
         verdict="under-confident",
         explanation=f"explained {EVIL}",
         members=(Member(0.9, 0.04, interval(0.02)),) * members,
-        by="group",
-        classes=(GroupGap(EVIL, 12, 0.5, interval(-0.2), "over-confident"),),
-        temperature=advice,
-        camixup=advice_camixup,
+        by=("predicted-class", EVIL),
+        classes=(GroupGap(EVIL, 12, 0.5, 0.7, interval(-0.2), "over-confident"),),
+        class_rates=(ClassRate(EVIL, 12, 0.5, 0.7, interval(-0.2), "too low"),),
+        groups=(GroupGap(EVIL, 12, 0.5, 0.7, interval(-0.2), "over-confident", EVIL),),
+        remedies=(Remedy(EVIL, 1.0, 1.0, 0.1, interval(-0.1), "nll", recommended=True),),
+        temperature=TemperatureFit(1.5, 0.01),
+        camixup=CAMixupAdvice(False, 1, 1.0, ""),
+        advice=(f"take {EVIL}",),
+        reliability=bins,
+        reliability_after=bins,
+        tolerance=0.02,
         level=0.95,
         resamples=100,
+        seed=0,
         notes=(f"note {QUOTED}",),
     )
 
@@ -187,7 +199,9 @@ def test_an_audit_has_its_verdict_every_number_and_both_diagrams():
     assert "1,234 examples, 3 classes" in text
     assert "+5.00 %" in text
     assert "<h2>Members</h2>" in text
-    assert "<h2>Groups</h2>" in text
+    assert "<h2>Predicted classes</h2>" in text
+    assert "<h2>Groups: &lt;script" in text
+    assert "<h2>Remedies</h2>" in text
     assert "note x&#34; onmouseover" in text
 
 

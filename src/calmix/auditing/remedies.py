@@ -1,123 +1,211 @@
-"""Remedies: a temperature, with the error it leaves on held-out data; CAMixup, where it applies."""
+"""Remedies: every calibrator that applies, cross-validated, against doing nothing."""
 
+import math
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from calmix import metrics
+from calmix.auditing.gaps import normal_quantile
 from calmix.auditing.verdict import Verdict
-from calmix.calibrate import fit_temperature
+from calmix.calibrate import Calibrator, Method, Order, fit_calibrator
 from calmix.metrics import Interval
+from calmix.predictions import pool
 from calmix.seeds import generator
 
-FOLDS = 5
-VALUES, ROWS = 5_000_000, 5_000  # a fit takes at most so many logits, or so many examples if that is more
+FOLDS = 3
+FIT_VALUES = 100_000  # logits that a fit reads, over the cost of its method
+LEAST_FIT = 250  # examples; a fit has at least so many where there are
+HELD_OUT_VALUES = 400_000  # logits of examples that remedies are compared on
+LEAST_HELD_OUT = 2_000
+NOTHING = "nothing"
 
 
 @dataclass(frozen=True)
-class TemperatureAdvice:
-    """Temperatures fitted on all examples, and the ECE they leave on examples they have not seen."""
+class Candidate:
+    """A calibrator; simpler ones have fewer numbers to fit. `cost` is relative to one logit of the pool."""
 
-    pool: float
-    member: float
-    ece_after_pool: Interval
-    ece_after_member: Interval
+    name: str
+    method: Method
+    order: Order = "pool"
+    cost: float = 1.0
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A calibrator on examples that its fit has not seen.
+
+    `difference` is to doing nothing, below 0 is better; its interval holds for all remedies at once. It is of
+    the NLL, or, where that is infinite, of the Brier score: `difference_of` says which.
+    """
+
+    method: str
+    nll: float
+    brier: float
+    ece: float
+    difference: Interval
+    difference_of: str
+    recommended: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """All remedies, the simplest first, after doing nothing. `temperature` is of the pool, fitted on all
+    examples; `ece_after_temperature` what it leaves on examples that it has not seen. `rows` are the
+    examples that were compared, `held_out` the recommended remedy's probabilities of them."""
+
+    remedies: tuple[Remedy, ...]
+    temperature: float
+    ece_after_temperature: float
+    rows: Tensor
+    held_out: Tensor
     notes: tuple[str, ...]
 
-    def text(self, ece: Interval) -> str:
-        """What to do about an ECE of today."""
-        pool, member = (self.pool, self.ece_after_pool), (self.member, self.ece_after_member)
-        when, (temperature, after) = "", pool
-        if pool != member:  # one member has a single temperature, and no pooling to come before or after
-            when = " before pooling" if member[1].value < after.value else " after pooling"
-            temperature, after = min(pool, member, key=lambda order: order[1].value)
-        text = (
-            f"A temperature of {temperature:.3g}{when} would bring the ECE from {100 * ece.value:.1f} % to "
-            f"{100 * after.value:.1f} % (interval {100 * after.low:.1f} to {100 * after.high:.1f}, "
-            "cross-validated)."
-        )
-        return text if after.high < ece.value else f"{text} That is no clear gain: leave it as it is."
+    @property
+    def recommended(self) -> Remedy:
+        return next(remedy for remedy in self.remedies if remedy.recommended)
 
 
-def advise_temperature(
-    logits: Tensor, labels: Tensor, *, ece: Callable[[Tensor], Interval], seed: int = 0
-) -> TemperatureAdvice:
-    """Fit both orders; `ece` gives the error of probabilities (N, C) of the same examples."""
-    after_pool, held_out, notes = cross_validate(logits, labels, order="pool", seed=seed)
-    ece_after_pool = ece(held_out)
-    if len(logits) == 1:  # pooling one member changes nothing, before or after
-        return TemperatureAdvice(after_pool, after_pool, ece_after_pool, ece_after_pool, notes)
-    before_pool, held_out, more = cross_validate(logits, labels, order="member", seed=seed)
-    notes = tuple(dict.fromkeys(notes + more))
-    return TemperatureAdvice(after_pool, before_pool, ece_after_pool, ece(held_out), notes)
+def candidates(members: int, classes: int) -> tuple[Candidate, ...]:
+    """The calibrators that apply, from simple to flexible."""
+    pooled = 1 / members
+    several = (
+        Candidate("temperature before pooling", "temperature", "member"),
+        Candidate("temperature of each member", "temperature", "each"),
+        Candidate("joint", "joint", cost=2.0),
+    )
+    name = "temperature after pooling" if members > 1 else "temperature"
+    return (
+        Candidate(name, "temperature", cost=pooled),
+        *(several if members > 1 else ()),
+        *((Candidate("beta", "beta", cost=pooled),) if classes == 2 else ()),
+        Candidate("vector", "vector", cost=12 * pooled),
+        Candidate("isotonic", "isotonic", cost=pooled / 4),
+    )
 
 
-def cross_validate(
-    logits: Tensor, labels: Tensor, *, order: Literal["pool", "member"], seed: int = 0
-) -> tuple[float, Tensor, tuple[str, ...]]:
-    """The temperature of all examples; probabilities (N, C) by temperatures that have not seen them; notes.
+def compare_remedies(
+    logits: Tensor, labels: Tensor, *, verdict: Verdict, level: float = 0.95, seed: int = 0
+) -> Comparison:
+    """Cross-validate every candidate in random folds, and recommend one, or nothing.
 
-    5 folds, random and seeded, not stratified. Where examples are many, each fit takes a random part of those
-    it may see: one number needs no more.
+    Recommended is the simplest that is surely better than nothing and within noise of the best. Where the
+    verdict is "calibrated" there is nothing to repair, and nothing is recommended.
+
+    Where examples are many, a fixed random part is compared, and each fit reads a part of what it may see.
     """
     members, examples, classes = logits.shape
-    most = max(ROWS, VALUES // (members * classes))
-    shuffled = torch.randperm(examples, generator=generator(seed, "audit", "folds"))
-    fold = torch.arange(examples) % min(FOLDS, examples)
-    held_out = torch.empty(examples, classes, dtype=logits.dtype)
+    most = max(LEAST_HELD_OUT, HELD_OUT_VALUES // (members * classes))
+    rows = torch.randperm(examples, generator=generator(seed, "audit", "folds"))[:most]
+    logits, labels = logits[:, rows], labels[rows]
+    notes = []
+    if most < examples:
+        notes.append(f"Remedies are compared on {most:,} examples drawn at random.")
+    before = pool(logits.double())
+    options = candidates(members, classes)
+    held_out: dict[str, Tensor] = {NOTHING: before}
+    shortened = False
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        whole = fit_temperature(logits[:, shuffled[:most]], labels[shuffled[:most]], order=order)
-        notes = [f"Temperature, order {order}: {warning.message}." for warning in caught]
-        for k in range(min(FOLDS, examples)):
-            seen, unseen = shuffled[fold != k][:most], shuffled[fold == k]
-            fitted = fit_temperature(logits[:, seen], labels[seen], order=order)
-            held_out[unseen] = torch.as_tensor(fitted.apply(logits[:, unseen]))
-    if most < examples:
-        notes.append(f"Temperatures are fitted on {most:,} examples drawn at random.")
-    return float(whole.temperature), held_out, tuple(notes)
+        for option in options:
+            limit = max(LEAST_FIT, int(FIT_VALUES / (option.cost * members * classes)))
+            shortened |= limit < len(rows) * (FOLDS - 1) // FOLDS
+            held_out[option.name] = _held_out(logits, labels, option, limit)
+    caught.clear()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        whole = _fit(logits, labels, options[0], len(rows))
+    notes += [f"Temperature of all examples: {warning.message}." for warning in caught]
+    if shortened:
+        notes.append("Calibrators are fitted to a part of the examples in each fold, drawn at random.")
+    losses = {name: _losses(probs, labels) for name, probs in held_out.items()}
+    remedies = recommend(_compare(held_out, losses, labels, level), losses, verdict, level=level)
+    chosen = next(remedy.method for remedy in remedies if remedy.recommended)
+    return Comparison(
+        remedies=remedies,
+        temperature=float(whole.numbers()["temperature"]),
+        ece_after_temperature=remedies[1].ece,
+        rows=rows,
+        held_out=held_out[chosen],
+        notes=tuple(notes),
+    )
 
 
-@dataclass(frozen=True)
-class CAMixupAdvice:
-    """Whether training with CAMixup is a remedy, and how many classes its rule would mix."""
+def _held_out(logits: Tensor, labels: Tensor, option: Candidate, limit: int) -> Tensor:
+    """Probabilities (N, C) by calibrators that have not seen the example; rows are in random order."""
+    examples = len(labels)
+    fold = torch.arange(examples) % min(FOLDS, examples)
+    probs = torch.empty(examples, logits.shape[2], dtype=torch.float64)
+    for k in range(min(FOLDS, examples)):
+        seen, unseen = (fold != k).nonzero()[:, 0][:limit], (fold == k).nonzero()[:, 0]
+        fitted = fit_calibrator(logits[:, seen], labels[seen], method=option.method, order=option.order)
+        probs[unseen] = fitted(logits[:, unseen].double())
+    return probs
 
-    applies: bool
-    gap_of: str
-    mixed_by_pool: int
-    mixed_by_members: float
-    text: str
+
+def _fit(logits: Tensor, labels: Tensor, option: Candidate, limit: int) -> Calibrator:
+    return fit_calibrator(logits[:, :limit], labels[:limit], method=option.method, order=option.order)
 
 
-def advise_camixup(verdict: Verdict, pool_gaps: Tensor, member_gaps: Tensor) -> CAMixupAdvice:
-    """From the classes' gaps, (C,) of the pool and (M, C) of the members: CAMixup mixes those not above 0."""
-    by_pool = int((pool_gaps <= 0).sum())
-    by_members = float((member_gaps <= 0).sum(1).double().mean())
-    classes = int((~pool_gaps.isnan()).sum())
-    texts = {
-        "calibrated": "CAMixup has nothing to improve.",
-        "over-confident": (
-            "CAMixup applies: in the next training it would mix the classes on which the ensemble is "
-            f"over-confident ({by_pool} of {classes} here) and leave the others alone. If that is nearly all "
-            "of them, plain Mixup does much the same."
-        ),
-        "under-confident": (
-            "If it was trained with Mixup or label smoothing, CAMixup applies: it would mix only "
-            f"{by_pool} of {classes} classes. If not, mixing is not the cause: take a temperature."
-        ),
-        "under-confident by pooling": (
-            "CAMixup as in the paper judges each member alone and would mix about "
-            f"{by_members:.0f} of {classes} classes, which makes the pool less sure still. Let the pool "
-            f"decide (gap_of='pool', {by_pool} of {classes}), or calibrate after pooling."
-        ),
-        "compounding under-confidence": (
-            "CAMixup applies, this is what it is for: in place of Mixup or label smoothing of all classes it "
-            "would mix only the classes on which a member is over-confident, here about "
-            f"{by_members:.0f} of {classes}."
-        ),
-    }
-    gap_of = "pool" if verdict == "under-confident by pooling" else "member"
-    return CAMixupAdvice(verdict != "calibrated", gap_of, by_pool, by_members, texts[verdict])
+def _losses(probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """NLL and Brier score of each example."""
+    at_label = probs.gather(1, labels[:, None])[:, 0]
+    return -at_label.log(), probs.square().sum(1) - 2 * at_label + 1
+
+
+def _compare(
+    held_out: dict[str, Tensor], losses: dict[str, tuple[Tensor, Tensor]], labels: Tensor, level: float
+) -> tuple[Remedy, ...]:
+    each = 1 - (1 - level) / (len(held_out) - 1)
+    remedies = []
+    for name, probs in held_out.items():
+        kind = 0 if _finite(losses, name) else 1
+        difference = _difference(losses[name][kind] - losses[NOTHING][kind], each)
+        confidence, prediction = probs.max(1)
+        error = metrics.ece(confidence.clamp(0, 1), (prediction == labels).long())
+        nll, brier = (float(loss.mean()) for loss in losses[name])
+        remedies.append(Remedy(name, nll, brier, error, difference, ("nll", "brier")[kind]))
+    return tuple(remedies)
+
+
+def _finite(losses: dict[str, tuple[Tensor, Tensor]], *names: str) -> bool:
+    return all(bool(losses[name][0].isfinite().all()) for name in (NOTHING, *names))
+
+
+def _difference(values: Tensor, level: float) -> Interval:
+    """Normal interval of a mean of paired differences."""
+    mean = float(values.mean())
+    half = (
+        normal_quantile(level) * float(values.std()) / math.sqrt(len(values)) if len(values) > 1 else math.inf
+    )
+    return Interval(mean, mean - half, mean + half, level=level)
+
+
+def recommend(
+    remedies: Sequence[Remedy],
+    losses: dict[str, tuple[Tensor, Tensor]],
+    verdict: Verdict,
+    *,
+    level: float,
+) -> tuple[Remedy, ...]:
+    """Mark one remedy: the simplest that is surely better than nothing and not surely worse than the best.
+
+    They are compared by NLL; a remedy with an infinite one is left out, unless doing nothing has one too:
+    then all are compared by the Brier score.
+    """
+    kind = 0 if _finite(losses) else 1
+    comparable = [r for r in remedies[1:] if kind == 1 or r.difference_of == "nll"]
+    useful = [r for r in comparable if r.difference.high < 0]
+    chosen = NOTHING
+    if useful and verdict != "calibrated":
+        best = min(useful, key=lambda remedy: remedy.difference.value)
+        each = best.difference.level
+        for remedy in useful:
+            behind = _difference(losses[remedy.method][kind] - losses[best.method][kind], each)
+            if remedy.method == best.method or behind.low <= 0:
+                chosen = remedy.method
+                break
+    return tuple(replace(remedy, recommended=remedy.method == chosen) for remedy in remedies)

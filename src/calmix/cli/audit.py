@@ -1,23 +1,17 @@
 """`calmix audit`"""
 
+import dataclasses
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from calmix import files
-from calmix.auditing import AuditReport, audit, parse_condition
-from calmix.auditing.text import percent, show
+from calmix.auditing import audit, parse_condition
 from calmix.errors import InputError
 from calmix.predictions import Predictions, join_members, load_predictions
 from calmix.progress import Display, ignore
-
-CLASSES_SHOWN = 10  # worst first
 
 
 @dataclass(frozen=True)
@@ -55,24 +49,19 @@ def main(arguments: list[str]) -> int:
     predictions = load_members(args.files, args.values)
     names = read_names(args.class_names)
     with Display() as display:
-        by: Literal["class", "group"] = "group" if args.group else "class"
+        if names is not None:
+            predictions = dataclasses.replace(predictions, classes=tuple(names))
+        by = tuple(predictions.groups) if args.group else "predicted-class"
         reporter = ignore if args.json else display
-        report = audit(
-            predictions, class_names=names, by=by, resamples=args.resamples, seed=args.seed, reporter=reporter
-        )
+        report = audit(predictions, by=by, resamples=args.resamples, seed=args.seed, reporter=reporter)
     numbers = report.numbers()
     failed = [condition for condition in conditions if condition.holds(numbers)]
     if args.html:
-        from calmix.report.gallery import audit_figures
-        from calmix.report.page import audit_page
-
-        page = audit_page(report, audit_figures(predictions), source=", ".join(map(str, args.files)))
-        with files.replacing(args.html) as file:
-            file.write(page.encode())
+        report.to_html(args.html, source=", ".join(map(str, args.files)))
     if args.json:
         print(report.to_json())
     else:
-        print_report(report, Console())
+        print(report)
     for condition in failed:
         print(f"calmix: {condition} holds: it is {condition.value(numbers):.4g}", file=sys.stderr)
     return 1 if failed else 0
@@ -93,31 +82,3 @@ def read_names(path: Path | None) -> list[str] | None:
         return path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError:
         raise InputError(f"{path}: class names must be UTF-8 text, one on each line") from None
-
-
-def print_report(report: AuditReport, console: Console) -> None:
-    """The audit for a reader: the verdict first, then the numbers behind it."""
-    console.print(Text.assemble("Verdict: ", (report.verdict, "bold")))
-    console.print(Text(report.explanation))
-    table = Table("pool", "", f"{100 * report.level:g} % interval", title_justify="left")
-    rows = {**report.metrics, "gap": report.evidence.gap}
-    for name, estimate in rows.items():
-        table.add_row(name, *show(name, estimate))
-    console.print(table)
-    if len(report.members) > 1:
-        table = Table("member", "accuracy", "ece", "gap", f"{100 * report.level:g} % interval")
-        for k, member in enumerate(report.members):
-            table.add_row(str(k), percent(member.accuracy), percent(member.ece), *show("gap", member.gap))
-        console.print(table)
-    table = Table(report.by, "examples", "accuracy", "gap", "interval*", "direction")
-    for group in report.classes[:CLASSES_SHOWN]:
-        shown = (str(group.examples), percent(group.accuracy), *show("gap", group.gap), group.direction)
-        table.add_row(Text(group.name), *shown)
-    console.print(table)
-    rest = len(report.classes) - CLASSES_SHOWN
-    more = f", the worst of {len(report.classes)}" if rest > 0 else ", worst first"
-    console.print(Text(f"* all intervals hold at once with {100 * report.level:g} % (Bonferroni){more}"))
-    for text in report.advice:
-        console.print(Text(f"- {text}"))
-    for text in report.notes:
-        console.print(Text(f"Note: {text}", style="dim"))

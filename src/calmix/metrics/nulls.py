@@ -1,17 +1,17 @@
 """The null of a metric: what it would be if the probabilities were right."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from calmix.metrics.binning import Statistic
+from calmix.metrics.binning import Cells, Statistic
 from calmix.metrics.checks import Array, check_count, check_probs
 from calmix.metrics.debiased import dce
-from calmix.metrics.errors import ace, ece, sce, tace
+from calmix.metrics.errors import ace, ece, mean_error, sce, tace
 from calmix.metrics.kernel import PAIR_BLOCK, Estimator, kernel, kernel_rows, median_distance, skce
 from calmix.metrics.resampling import MAX_DRAWS, MAX_PAIRWISE, MIN_RESAMPLES, STATISTICS, unbind
 from calmix.metrics.sample import CHUNK, Block, Sample
@@ -19,7 +19,10 @@ from calmix.seeds import generator
 
 BINNED = {ece, ace, sce, tace, dce}
 WIDTH = 256  # Bernoulli variables whose sum is drawn at once
-MAX_PAIRS = 2_000_000_000  # pairs of examples over all resamples of `skce`
+MAX_EXACT = 50_000  # examples; above, the sum of WIDTH neighbours in confidence is drawn as binomial
+MAX_LABELS = 5_000_000  # labels drawn for class-wise errors, over all resamples
+MAX_ONE_HOT = 16  # classes; a matrix product is then faster than comparisons
+MAX_PAIRS = 1_000_000_000  # pairs of examples over all resamples of `skce`
 
 
 @dataclass(frozen=True)
@@ -48,10 +51,12 @@ def null(
     calibrated. That of `dce` counts the sums before the last clipping at 0, which would tie half of them.
 
     `ece`, and `ace` and `dce` of the top label, draw the hits of 256 examples at once, from the exact
-    distribution of their sum. The class-wise metrics draw every label: above 200 million there are fewer
-    resamples, at least 200. `skce` is the linear estimator above 5,000 examples, and has fewer resamples,
-    at least 200, above 2 billion pairs (n = 1,414 at 1,000 resamples). Any other callable (probs, labels) ->
-    float is called with one set of drawn labels after the other.
+    distribution of their sum (above 50,000 examples: of neighbours in confidence, from the binomial).
+    Class-wise errors draw the labels of a random part of the examples, at most 5 million in all
+    (`classwise_errors`); class-wise `dce` draws every label, with fewer resamples above 200 million, at least
+    200. `skce` is the linear estimator above 5,000 examples, and has fewer resamples, at least 200, above a
+    billion pairs (n = 1,000 at 1,000 resamples). Any other callable (probs, labels) -> float is called with
+    one set of drawn labels after the other.
 
     >>> import torch
     >>> probs = torch.tensor([[0.75, 0.25]] * 100)
@@ -88,6 +93,8 @@ def _affordable(resamples: int, cost: int, budget: int) -> int:
 
 def _binned(statistic: Statistic, sample: Sample, resamples: int, seed: int) -> Tensor:
     """The statistic of the sample, then of each set of drawn labels, (1 + R,)."""
+    if statistic.shape[0] > 1 and statistic.value is mean_error:
+        return classwise_errors([statistic], sample, resamples=resamples, seed=seed)[0]
     sums, cell, value = statistic.zeros(), [], []
     for block in sample.blocks():
         statistic.add(sums, block)
@@ -97,22 +104,25 @@ def _binned(statistic: Statistic, sample: Sample, resamples: int, seed: int) -> 
             value.append(terms.value[:, 0])
     if cell:
         draw = generator(seed, "null")
-        hits = _sums_of_hits(torch.cat(cell), torch.cat(value), sums.shape[1], resamples, draw)
+        hits = sums_of_hits(torch.cat(cell), torch.cat(value), sums.shape[1], resamples, draw)
     else:
         resamples = _affordable(resamples, sample.size, MAX_DRAWS)
-        hits = _hits_by_label(statistic, sample, resamples, seed)
+        (hits,) = _hits_by_label([statistic], sample, resamples, seed)
     # The sample goes through the same operations as the draws, so that equal hits give equal values.
     hits = torch.cat([sums[2:], hits])
     fixed = sums[:2, :, None].expand(2, sums.shape[1], len(hits))
     return statistic.value(statistic.cells(torch.cat([fixed, hits.T[None]])))
 
 
-def _sums_of_hits(cell: Tensor, p: Tensor, cells: int, resamples: int, draw: torch.Generator) -> Tensor:
+def sums_of_hits(cell: Tensor, p: Tensor, cells: int, resamples: int, draw: torch.Generator) -> Tensor:
     """Hits per cell (R, cells), of examples with one value each: hit i ~ Bernoulli(p_i) in cell[i].
 
     The distribution of the hits of up to WIDTH examples of a cell is built up example by example (sums of
-    positive numbers: exact to rounding); a cell's hits are the sum of independent draws from these.
+    positive numbers: exact to rounding); a cell's hits are the sum of independent draws from these. Of very
+    many examples, WIDTH neighbours in p are nearly equal: their hits are binomial.
     """
+    if len(p) > MAX_EXACT:
+        return _sums_of_equals(cell, p, cells, resamples, draw)
     counts = cell.bincount(minlength=cells)
     width = min(WIDTH, int(counts.max()))
     groups = -(-counts // width)
@@ -130,6 +140,84 @@ def _sums_of_hits(cell: Tensor, p: Tensor, cells: int, resamples: int, draw: tor
     return hits.T
 
 
+def _sums_of_equals(cell: Tensor, p: Tensor, cells: int, resamples: int, draw: torch.Generator) -> Tensor:
+    """Hits per cell (R, cells): within each cell, about a thousandth of all examples with neighbouring p has
+    binomial hits. They overstate the variance by the variance of p among neighbours, less than 1e-5 of it."""
+    width = -(-len(p) // 1024)
+    order = torch.from_numpy(np.argsort(p.numpy()))
+    owner, value = cell[order], p[order].clamp(0, 1)
+    place = torch.arange(len(p)) // width * cells + owner
+    size = place.bincount().double()
+    total = place.bincount(value)
+    kept = size.nonzero()[:, 0]
+    size, mean = size[kept], (total[kept] / size[kept]).clamp(0, 1)
+    hits = p.new_zeros(cells, resamples)
+    step = max(1, CHUNK // resamples)
+    for part in torch.arange(len(kept)).split(step):
+        shape = (len(part), resamples)
+        drawn = torch.binomial(size[part, None].expand(shape), mean[part, None].expand(shape), generator=draw)
+        hits.index_add_(0, kept[part] % cells, drawn)
+    return hits.T
+
+
+def classwise_errors(
+    statistics: Sequence[Statistic], sample: Sample, *, resamples: int, seed: int
+) -> list[Tensor]:
+    """Errors of every class, each (1 + R,): of the sample, then of each set of drawn labels.
+
+    All statistics see the same labels. Above MAX_LABELS the labels of m of the n examples are drawn, a random
+    part, and their errors T_m are carried over to n: the spread of an error shrinks with the root of n
+    whatever the sizes of the cells, T - E T = (T_m - E T_m) sqrt(m / n). The mean does so only where cells
+    are full; it is taken from the cells of all examples, as the mean absolute deviation of binomial hits, in
+    the ratio that T_m has to those of the part.
+    """
+    rows = max(2, MAX_LABELS // resamples)
+    sums = [statistic.zeros() for statistic in statistics]
+    for block in sample.blocks():
+        for statistic, total in zip(statistics, sums, strict=True):
+            statistic.add(total, block)
+    part, part_sums = sample, sums
+    if rows < sample.size:
+        chosen = torch.randperm(sample.size, generator=generator(seed, "null", "rows"))[:rows]
+        whole_sample = sample.whole()
+        part = Sample(whole_sample.probs[chosen], whole_sample.labels[chosen])
+        part_sums = [statistic.zeros() for statistic in statistics]
+        for block in part.blocks():
+            for statistic, total in zip(statistics, part_sums, strict=True):
+                statistic.add(total, block)
+    hits = _hits_by_label(statistics, part, resamples, seed)
+    values = []
+    for statistic, whole, some, drawn in zip(statistics, sums, part_sums, hits, strict=True):
+        # The sample goes through the same operations as the draws, so that equal hits give equal values.
+        drawn = torch.cat([some[2:], drawn])
+        fixed = some[:2, :, None].expand(2, some.shape[1], len(drawn))
+        errors = statistic.value(statistic.cells(torch.cat([fixed, drawn.T[None]])))
+        if part is not sample:
+            value = statistic.value(statistic.cells(whole))
+            null_errors = errors[1:]
+            mean = null_errors.mean()
+            deviations = [statistic.value(_deviations(statistic.cells(each))) for each in (whole, some)]
+            ratio = deviations[0] / deviations[1] if float(deviations[1]) > 0 else torch.ones(())
+            spread = (part.size / sample.size) ** 0.5
+            errors = torch.cat([value[None], mean * ratio + (null_errors - mean) * spread])
+        values.append(errors)
+    return values
+
+
+def _deviations(cells: Cells) -> Cells:
+    """Cells whose |hits - total| is the mean absolute deviation of binomial hits (de Moivre's formula).
+
+    With k = floor(n p) + 1: E|X - np| = 2 k (n choose k) p^k (1 - p)^(n - k + 1).
+    """
+    size, total = cells.size, cells.total
+    p = (total / size).clamp(0, 1)
+    k = torch.minimum(total.floor() + 1, size)
+    choose = (size + 1).lgamma() - (k + 1).lgamma() - (size - k + 1).lgamma()
+    log = choose + k.log() + torch.special.xlogy(k, p) + torch.special.xlogy(size - k + 1, 1 - p)
+    deviation = torch.where((size > 0) & (p > 0) & (p < 1), 2 * log.exp(), 0)
+    return Cells(size, total, total + deviation)
+
+
 def _distribution(p: Tensor) -> Tensor:
     """Probability of 0..W hits among independent hits of probabilities p (G, W), (G, W + 1)."""
     result = p.new_zeros(p.shape[1] + 1, len(p))
@@ -141,18 +229,23 @@ def _distribution(p: Tensor) -> Tensor:
     return result.T.contiguous()
 
 
-def _hits_by_label(statistic: Statistic, sample: Sample, resamples: int, seed: int) -> Tensor:
-    """Hits per cell (R, cells) of drawn labels; each adds a hit to its label's cell."""
-    cells = statistic.zeros().shape[1]
-    parts = []
-    for count, draw in _chunks(resamples, max(1, 2 * CHUNK // cells), seed):
-        hits = torch.zeros(count * cells, dtype=torch.int64)
-        first = torch.arange(0, count * cells, cells)
+def _hits_by_label(
+    statistics: Sequence[Statistic], sample: Sample, resamples: int, seed: int
+) -> list[Tensor]:
+    """Hits per cell (R, cells) of each statistic, of drawn labels; each adds a hit to its label's cell."""
+    cells = [statistic.zeros().shape[1] for statistic in statistics]
+    parts: list[list[Tensor]] = [[] for _ in statistics]
+    for count, draw in _chunks(resamples, max(1, 2 * CHUNK // max(cells)), seed):
+        hits = [torch.zeros(count * size, dtype=torch.int64) for size in cells]
         for block in sample.blocks(max(1, CHUNK // max(count, 4 * sample.classes))):
-            cell = statistic.terms(block).cell.gather(1, draw_labels(block, count, draw))
-            hits += cell.add_(first).view(-1).bincount(minlength=len(hits))
-        parts.append(hits.view(count, cells).double())
-    return torch.cat(parts)
+            labels = draw_labels(block, count, draw)
+            for statistic, total, size in zip(statistics, hits, cells, strict=True):
+                cell = statistic.terms(block).cell.gather(1, labels)
+                cell += torch.arange(0, count * size, size)
+                total += cell.view(-1).bincount(minlength=len(total))
+        for part, total, size in zip(parts, hits, cells, strict=True):
+            part.append(total.view(count, size).double())
+    return [torch.cat(part) for part in parts]
 
 
 def draw_labels(block: Block, count: int, draw: torch.Generator) -> Tensor:
@@ -214,10 +307,23 @@ def _kernel(
         if i != j:
             smoothed[j] += k.T @ p[i]
             k *= 2  # the pairs (j, i)
-        for r, (left, right) in enumerate(zip(y[i].T.contiguous(), y[j].T.contiguous(), strict=True)):
-            same[r] += (k * (left[:, None] == right)).sum()
+        same += _same_label(k, y[i], y[j], p.shape[1])
     total = same - 2 * smoothed.gather(1, y).sum(0) + (smoothed * p).sum()
     return total / (n * (n - 1) if estimator == "unbiased" else n * n)
+
+
+def _same_label(k: Tensor, left: Tensor, right: Tensor, classes: int) -> Tensor:
+    """The sum of k (A, B) over the pairs with equal labels, (R,), of labels (A, R) and (B, R)."""
+    if classes == 2:  # [a = b] = (1 + s t) / 2 with signs s, t
+        s, t = (2.0 * labels.double() - 1 for labels in (left, right))
+        return (k.sum() + ((k @ t) * s).sum(0)) / 2
+    if classes <= MAX_ONE_HOT:  # the sum over j of k_ij [b_j = c] for every class c, at c = a_i
+        resamples = right.shape[1]
+        at = torch.arange(0, resamples * classes, classes)
+        one_hot = k.new_zeros(len(right), resamples * classes).scatter_(1, right + at, 1)
+        return (k @ one_hot).gather(1, left + at).sum(0)
+    columns = zip(left.int().T.contiguous(), right.int().T.contiguous(), strict=True)
+    return torch.stack([(k * (a[:, None] == b)).sum() for a, b in columns])
 
 
 def _linear(rows: Block, bandwidth: float, resamples: int, seed: int) -> Tensor:

@@ -5,8 +5,10 @@ from collections.abc import Iterable, Mapping
 import jinja2
 from markupsafe import Markup
 
+from calmix.auditing.groups import GroupGap
+from calmix.auditing.measures import MEASURES
 from calmix.auditing.report import AuditReport
-from calmix.auditing.text import percent, show
+from calmix.auditing.text import percent, show, show_beside, show_interval
 from calmix.metrics import Interval
 from calmix.report.figures import CaptionedFigure
 from calmix.report.style import styled
@@ -16,6 +18,7 @@ from calmix.runs.command import train_command
 from calmix.study.quantities import COLUMNS
 from calmix.study.results import Results
 
+WORST_FIRST = "Worst first. The intervals hold all at once (Bonferroni)."
 TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("calmix.report", "templates"),
     autoescape=True,
@@ -70,9 +73,17 @@ def _inline(figures: Iterable[CaptionedFigure]) -> list[dict[str, str]]:
 
 def _tables(report: AuditReport) -> Mapping[str, Table]:
     level = f"{100 * report.level:g} % interval"
-    pool = {**report.metrics, "gap": report.evidence.gap}
-    metrics = tuple((Cell(name), *_cells(name, interval)) for name, interval in pool.items())
-    tables = {"Metrics": Table("Of the pool", ("metric", "value", level), metrics)}
+    metrics = tuple(
+        (
+            Cell(MEASURES[name].title, tooltip=MEASURES[name].explanation),
+            Cell(show(name, estimate.value), estimate.value),
+            Cell(show_beside(name, estimate)),
+            Cell(MEASURES[name].explanation),
+        )
+        for name, estimate in report.metrics.items()
+    )
+    beside = f"{level}, or a calibrated model"
+    tables = {"Metrics": Table("Of the pool", ("metric", "value", beside, "what it is"), metrics)}
     if len(report.members) > 1:
         members = tuple(
             (Cell(str(k), k), _percent(member.accuracy), _percent(member.ece), *_cells("gap", member.gap))
@@ -80,20 +91,51 @@ def _tables(report: AuditReport) -> Mapping[str, Table]:
         )
         heads = ("member", "accuracy", "ece", "gap", level)
         tables["Members"] = Table("Each member alone", heads, members)
-    groups = tuple(
+    tables["Predicted classes"] = _gap_table("predicted class", report.classes)
+    rates = tuple(
         (
-            Cell(group.name),
-            Cell(f"{group.examples:,}", group.examples),
-            _percent(group.accuracy),
-            *_cells("gap", group.gap),
-            Cell(group.direction),
+            Cell(row.name),
+            _percent(row.mean_probability),
+            _percent(row.rate),
+            *_cells("gap", row.difference),
+            Cell(row.direction),
         )
-        for group in report.classes
+        for row in report.class_rates
     )
-    caption = "Worst first. The intervals hold all at once (Bonferroni)."
-    columns = (report.by, "examples", "accuracy", "gap", "interval", "direction")
-    tables["Classes" if report.by == "class" else "Groups"] = Table(caption, columns, groups)
+    columns = ("class", "mean P(k)", "rate", "difference", "interval", "direction")
+    tables["Class-wise probabilities"] = Table(WORST_FIRST, columns, rates)
+    for by in report.by[1:]:
+        rows = tuple(row for row in report.groups if row.by == by)
+        tables["True classes (CAMixup's rule)" if by == "true-class" else f"Groups: {by}"] = _gap_table(
+            by, rows
+        )
+    remedies = tuple(
+        (
+            Cell(remedy.method, best=remedy.recommended),
+            Cell(f"{remedy.nll:.4f}", remedy.nll),
+            _percent(remedy.ece),
+            Cell(f"{remedy.difference.low:+.4f} to {remedy.difference.high:+.4f}", remedy.difference.value),
+            Cell(remedy.difference_of),
+        )
+        for remedy in report.remedies
+    )
+    heads = ("remedy", "NLL", "ECE", "difference to nothing", "of")
+    tables["Remedies"] = Table("Cross-validated; the recommended one is marked", heads, remedies)
     return tables
+
+
+def _gap_table(name: str, rows: Iterable[GroupGap]) -> Table:
+    cells = tuple(
+        (
+            Cell(row.name),
+            Cell(f"{row.examples:,}", row.examples),
+            _percent(row.accuracy),
+            *_cells("gap", row.gap),
+            Cell(row.direction),
+        )
+        for row in rows
+    )
+    return Table(WORST_FIRST, (name, "examples", "accuracy", "gap", "interval", "direction"), cells)
 
 
 def _percent(share: float) -> Cell:
@@ -101,5 +143,4 @@ def _percent(share: float) -> Cell:
 
 
 def _cells(name: str, interval: Interval) -> tuple[Cell, Cell]:
-    value, ends = show(name, interval)
-    return Cell(value, interval.value), Cell(ends, interval.low)
+    return Cell(show(name, interval.value), interval.value), Cell(show_interval(name, interval), interval.low)
