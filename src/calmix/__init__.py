@@ -20,12 +20,20 @@ from calmix.augment import (
 from calmix.calibrate import fit_calibrator, fit_conformal, fit_temperature, load_calibrator
 from calmix.ensembles import BatchEnsemble, DeepEnsemble, MCDropout, parameter_groups
 from calmix.errors import InputError
-from calmix.predictions import Predictions, load_predictions, pool, save_predictions
+from calmix.predictions import (
+    Predictions,
+    iter_predictions,
+    load_predictions,
+    pool,
+    predict,
+    save_predictions,
+)
 from calmix.version import __version__
 
 if TYPE_CHECKING:
     from calmix import data
     from calmix.auditing import audit
+    from calmix.auditing.compare import compare
     from calmix.corruptions import CORRUPTIONS, EXTRA_CORRUPTIONS, corrupt
     from calmix.report.reliability import plot_reliability
 
@@ -34,6 +42,7 @@ _LAZY = {
     "CORRUPTIONS": "calmix.corruptions",
     "EXTRA_CORRUPTIONS": "calmix.corruptions",
     "audit": "calmix.auditing",
+    "compare": "calmix.auditing.compare",
     "corrupt": "calmix.corruptions",
     "plot_reliability": "calmix.report.reliability",
 }
@@ -65,6 +74,7 @@ __all__ = [
     "__version__",
     "audit",
     "augment",
+    "compare",
     "corrupt",
     "crop_flip",
     "cross_entropy",
@@ -73,6 +83,7 @@ __all__ = [
     "fit_calibrator",
     "fit_conformal",
     "fit_temperature",
+    "iter_predictions",
     "jensen_shannon",
     "load_calibrator",
     "load_predictions",
@@ -81,6 +92,7 @@ __all__ = [
     "parameter_groups",
     "plot_reliability",
     "pool",
+    "predict",
     "save_predictions",
     "smooth_labels",
 ]

@@ -55,7 +55,8 @@ def fit_calibrator(
 def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
     """Read a calibrator that `fitted.save(path)` wrote: the same numbers, bit for bit."""
     content = read_json(Path(path))
-    if not isinstance(content, dict) or content.keys() != {"method", "version", "numbers"}:
+    # "fitted_on" is what the command line notes of the data, to notice an overlap with others.
+    if not isinstance(content, dict) or content.keys() - {"fitted_on"} != {"method", "version", "numbers"}:
         raise InputError(f"{path} is not a calibrator: it must be an object with method, version and numbers")
     method, numbers = content["method"], content["numbers"]
     if content["version"] != VERSION:

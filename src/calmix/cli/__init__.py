@@ -19,7 +19,8 @@ COMMANDS = {
     "train": "train one run from a recipe; resumes, or returns at once when finished",
     "evaluate": "predict with a run and compute every metric, clean and corrupted",
     "audit": "judge the calibration of predictions from any framework, and say what would help",
-    "calibrate": "fit a temperature on validation predictions and calibrate test predictions",
+    "compare": "compare two models, or one at two dates, metric by metric",
+    "calibrate": "fit a calibrator on validation predictions, apply it to others",
     "report": "one page with tables and figures of many runs",
     "reproduce": "train and show the paper's tables and figures, its numbers beside the measured ones",
     "claims": "judge the paper's claims on the runs that there are",
@@ -64,6 +65,7 @@ def _dispatch(words: list[str]) -> int:
     use_one_thread()
     command = importlib.import_module(f"calmix.cli.{words[0]}")
     status: int | None = command.main(words[1:])
+    sys.stdout.flush()  # here, where it is noticed if the reader of our output has gone
     return status or 0
 
 

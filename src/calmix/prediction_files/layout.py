@@ -1,15 +1,16 @@
 """Which column of a table is what: by the names that the user gave, or by rules that never guess."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from calmix.errors import InputError, one_of
 from calmix.prediction_files.contents import Columns, NumpyArray
 
 USUAL = {"label": ("label", "labels"), "id": ("id", "ids"), "member": ("member",)}
 GROUP = "group_"
+WHOLE = re.compile(r"-?\d+\.0")
 PREFIX = re.compile(r"([A-Za-z][^_\-.: ]*[_\-.: ])(.+)|([A-Za-z]+)(\d+)")  # prob_cat, p.0; class0
 PREFIX_KINDS = {"probs": ("p", "prob", "probs", "probability", "proba"), "logits": ("logit", "logits")}
 VECTORS = ("logits", "probs")  # columns that hold a list of numbers each
@@ -79,9 +80,9 @@ def find_layout(table: Table, options: Columns) -> Layout:
     for name in options.ignore:
         _require(table, "ignore", name)
     groups = _groups(table, options, columns)
-    special = {*found.values(), *groups.values(), *options.ignore}
+    special = {*found.values(), *groups.values(), *options.ignore, *_usual_groups(table)}
     rest = [name for name in table.names if name not in special]
-    roles = {**found, "groups": groups}
+    roles: dict[str, Any] = {**found, "groups": groups}
     if options.positive is not None:
         return _positive(table, options, roles)
     if options.classes is not None:
@@ -94,7 +95,7 @@ def find_layout(table: Table, options: Columns) -> Layout:
     if len(vectors) > 1:
         raise InputError(f"{table.source}: has both 'logits' and 'probs'; ignore='probs' leaves one out")
     if vectors:
-        return Layout((vectors[0],), kind=vectors[0], vector=True, **roles)  # type: ignore[arg-type]
+        return Layout((vectors[0],), kind=vectors[0], vector=True, **roles)
     classes = _infer(table, rest, found["label"])
     _refuse_others(table, rest, classes)
     return _layout(classes, roles)
@@ -107,8 +108,7 @@ def _require(table: Table, role: str, name: str) -> None:
 
 def _groups(table: Table, options: Columns, columns: set[str]) -> dict[str, str]:
     if not options.group:
-        usual = [name for name in table.names if name in ("group", "groups") or name.startswith(GROUP)]
-        return {name.removeprefix(GROUP): name for name in usual if name not in options.ignore}
+        return {name.removeprefix(GROUP): name for name in _usual_groups(table) if name not in options.ignore}
     groups = {}
     for name in options.group:
         column = name if name in columns else GROUP + name
@@ -116,6 +116,10 @@ def _groups(table: Table, options: Columns, columns: set[str]) -> dict[str, str]
             _require(table, "group", name)
         groups[name] = column
     return groups
+
+
+def _usual_groups(table: Table) -> list[str]:
+    return [name for name in table.names if name in ("group", "groups") or name.startswith(GROUP)]
 
 
 def _infer(table: Table, rest: list[str], label: str | None) -> tuple[str, ...]:
@@ -200,17 +204,17 @@ def _refuse_others(table: Table, rest: list[str], classes: tuple[str, ...]) -> N
             )
 
 
-def _layout(classes: Sequence[str], roles: dict[str, object]) -> Layout:
+def _layout(classes: Sequence[str], roles: dict[str, Any]) -> Layout:
     """Class names are the columns' names without their common prefix; numbers from 0 are no names."""
     parts = [split_prefix(name) for name in classes]
     shared = len({prefix for prefix, _ in parts}) == 1 and bool(parts[0][0])
     names = tuple(end for _, end in parts) if shared else tuple(classes)
     numbered = names == tuple(map(str, range(len(names))))
     kind = prefix_kind(parts[0][0]) if shared else None
-    return Layout(tuple(classes), None if numbered else names, kind, **roles)  # type: ignore[arg-type]
+    return Layout(tuple(classes), None if numbered else names, kind, **roles)
 
 
-def _positive(table: Table, options: Columns, roles: dict[str, object]) -> Layout:
+def _positive(table: Table, options: Columns, roles: dict[str, Any]) -> Layout:
     assert options.positive is not None
     _require(table, "positive", options.positive)
     label, names = roles["label"], options.classes
@@ -220,7 +224,7 @@ def _positive(table: Table, options: Columns, roles: dict[str, object]) -> Layou
         names = _two_names(table, options.positive, label)
     prefix, _ = split_prefix(options.positive)
     kind = "logits" if prefix_kind(prefix) == "logits" else None
-    return Layout((options.positive,), names, kind, positive=True, **roles)  # type: ignore[arg-type]
+    return Layout((options.positive,), names, kind, positive=True, **roles)
 
 
 def _two_names(table: Table, positive: str, label: str) -> tuple[str, str] | None:
@@ -233,8 +237,8 @@ def _two_names(table: Table, positive: str, label: str) -> tuple[str, str] | Non
         (negative,) = (name for name in labels if name != matches[0])
         return negative, matches[0]
     raise InputError(
-        f"{table.source}: the labels are {', '.join(map(repr, labels[:6]))}: which of them is positive is not "
-        "known; classes=[negative, positive] names both"
+        f"{table.source}: the labels are {', '.join(map(repr, labels[:6]))}: which of them is positive is "
+        "not known; classes=[negative, positive] names both"
     )
 
 
@@ -247,5 +251,5 @@ def label_texts(labels: NumpyArray) -> list[str]:
     """
     if labels.dtype.kind == "f":
         return [str(int(v)) if v == v // 1 and abs(v) < 2**53 else str(v) for v in labels.tolist()]
-    plain: Callable[[str], str] = lambda t: t[:-2] if t.endswith(".0") and t[:-2].lstrip("-").isdecimal() else t  # noqa: E731
-    return [plain(str(value)) for value in labels.tolist()]
+    texts = [str(value) for value in labels.tolist()]
+    return [text.removesuffix(".0") if WHOLE.fullmatch(text) else text for text in texts]

@@ -54,7 +54,9 @@ def _flat(source: str, i: int, row: dict[str, Any], kind: str, prefix: str) -> d
     inner = row.get(kind)
     if not isinstance(inner, dict):
         raise InputError(f"{source}: {kind!r} of row {i} must be an object by class, like that of row 0")
-    return {key: value for key, value in row.items() if key != kind} | {prefix + k: v for k, v in inner.items()}
+    return {key: value for key, value in row.items() if key != kind} | {
+        prefix + k: v for k, v in inner.items()
+    }
 
 
 class JsonTable:
@@ -74,7 +76,9 @@ class JsonTable:
         values = self._values(name)
         for i, value in enumerate(values):
             if value is None or isinstance(value, dict | list):
-                raise InputError(f"{self.source}: {name!r} of row {i} must be text or a number, got {value!r:.60}")
+                raise InputError(
+                    f"{self.source}: {name!r} of row {i} must be text or a number, got {value!r:.40}"
+                )
         if all(_is_number(value) for value in values):
             return _array(self.source, name, values)
         if all(isinstance(value, bool) for value in values):

@@ -64,7 +64,7 @@ def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
     name = ".".join(suffixes[-2:]) if suffixes[-1:] == ["gz"] else "".join(suffixes[-1:])
     if name not in FORMATS:
         known = ", ".join(f".{f}" for f in FORMATS)
-        raise InputError(f"{path}: the suffix of predictions must be one of {known}, got {Path(path).suffix!r}")
+        raise InputError(f"{path}: the suffix must be one of {known}, got {Path(path).suffix!r}")
     return name
 
 
@@ -73,7 +73,9 @@ def read_arrays(
 ) -> Arrays:
     """Read a file; `values` is "logits", "probs" or None to take it from the file."""
     name = format_of(path, format)
-    return guarded(path, name, lambda: READERS[name.removesuffix(".gz")](_source(path, name), values, options))
+    read = READERS[name.removesuffix(".gz")]
+    arrays: Arrays = guarded(path, name, lambda: read(_source(path, name), values, options))
+    return arrays
 
 
 def _source(path: str | os.PathLike[str], name: str) -> Source:

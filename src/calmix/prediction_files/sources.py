@@ -54,7 +54,7 @@ def _in_memory(name: str, opened: Callable[[], IO[bytes]], *, zipped: bool) -> S
         while part := stream.read(CHUNK):
             total += len(part)
             if total > limit:
-                raise InputError(f"{name}: it holds more than {total:,} bytes, too many for this machine's memory")
+                raise InputError(f"{name}: more than {total:,} bytes are too many for this machine")
             parts.append(part)
     finally:
         if file is not getattr(sys.stdin, "buffer", None):

@@ -2,6 +2,8 @@
 
 import csv
 import io
+import itertools
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +14,8 @@ from calmix.prediction_files.contents import Columns, NumpyArray
 from calmix.prediction_files.layout import GROUP, USUAL, Table
 from calmix.prediction_files.sources import Source, require_memory
 
-SAMPLE = 100  # rows by which NumPy's reader tells numbers from text
+SAMPLE, SAMPLE_VALUES = 100, 200_000  # rows, and values, by which NumPy's reader tells numbers from text
+WIDE = 2_000  # columns from which on NumPy's reader is the faster one
 MEMORY_PER_BYTE = 1.5  # of a text file: its numbers as float64, and what is read at a time
 
 
@@ -23,17 +26,18 @@ def read_text(source: Source, options: Columns, delimiter: str) -> Table:
         text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
         names = next(csv.reader(text, delimiter=delimiter), [])
     if not names:
-        raise InputError(f"{source.name}: needs a header with a column 'label' and one for each class; it is empty")
+        raise InputError(f"{source.name}: is empty: it needs a header with one column per class")
     texts = {*(name for usual in USUAL.values() for name in usual), "group", "groups"}
-    texts |= {options.label, options.id, options.member, *options.group} - {None}
+    named = (options.label, options.id, options.member, *options.group)
+    texts |= {name for name in named if name is not None}
     texts |= {name for name in names if name.startswith(GROUP)}
     plain = NumpyTable(source, names, delimiter)
     try:
         from pyarrow import csv as arrow_csv
     except ImportError:
         return plain
-    if len(set(names)) < len(names):
-        return plain  # refused by its header
+    if len(names) > WIDE or len(set(names)) < len(names):  # the latter are refused by their header
+        return plain
     return ArrowText(plain, arrow_csv, {name for name in names if name in texts or name in options.ignore})
 
 
@@ -45,11 +49,12 @@ class NumpyTable:
         self._source = source
         self._place = {name: i for i, name in enumerate(names)}
         self._sample: list[list[str]] | None = None
+        self._checked = False
 
     def is_number(self, name: str) -> bool:
         if self._sample is None:
-            rows = self._rows()
-            self._sample = [row for _, row in zip(range(SAMPLE), (r for r in rows if r), strict=False)]
+            count = min(SAMPLE, max(2, SAMPLE_VALUES // len(self.names)))
+            self._sample = list(itertools.islice(filter(None, self._rows()), count))
         at = self._place[name]
         return bool(self._sample) and all(at < len(row) and _is_float(row[at]) for row in self._sample)
 
@@ -69,7 +74,8 @@ class NumpyTable:
     def _load(self, columns: list[int], dtype: np.dtype[Any]) -> NumpyArray:
         every = columns == list(range(len(self.names)))
         try:
-            with self._source.open() as file:
+            with self._source.open() as file, warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of no rows, which are refused later
                 text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
                 next(csv.reader(text, delimiter=self.delimiter))
                 loaded = np.loadtxt(
@@ -87,12 +93,12 @@ class NumpyTable:
             self.explain([self.names[i] for i in columns] if dtype.kind == "f" else [])
             raise InputError(f"{self.source}: {error}") from None
         if len(loaded) and not every:
-            self._require_widths(len(loaded))
+            self._require_widths()
         return loaded.reshape(len(loaded), len(columns))
 
-    def _require_widths(self, rows: int) -> None:
-        """NumPy reads only some columns of a row, whatever its number of columns is."""
-        if not getattr(self, "_checked", False):
+    def _require_widths(self) -> None:
+        """NumPy reads some columns of a row, whatever their number is."""
+        if not self._checked:
             self.explain([])
             self._checked = True
 
@@ -115,7 +121,9 @@ class NumpyTable:
 
     def _rows(self) -> Any:
         with self._source.open() as file:
-            rows = csv.reader(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), delimiter=self.delimiter)
+            rows = csv.reader(
+                io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), delimiter=self.delimiter
+            )
             next(rows)
             yield from rows
 
@@ -132,21 +140,15 @@ class ArrowText:
         read = reader.ReadOptions(block_size=max(1 << 20, 64 * header), use_threads=False)
         parse = reader.ParseOptions(delimiter=plain.delimiter, newlines_in_values=True)
         string, number = pyarrow.string(), pyarrow.float64()
-        numeric: list[str] = []
-
-        def load(load_csv: Any, types: dict[str, Any]) -> Any:
-            # An empty number is an error, not a null.
-            convert = reader.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False)
-            with plain._source.open() as file:
-                return load_csv(file, read_options=read, parse_options=parse, convert_options=convert)
-
+        numeric = [name for name in plain.names if name not in texts and plain.is_number(name)]
+        types = dict.fromkeys(plain.names, string) | dict.fromkeys(numeric, number)
+        # An empty number is an error, not a null.
+        convert = reader.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False)
         try:
-            # The first block tells numbers from text; whole numbers can be followed by others.
-            kinds = load(_schema_of(reader), dict.fromkeys(texts, string))
-            is_number = [pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) for kind in kinds]
-            numeric = [name for name, it in zip(plain.names, is_number, strict=True) if it]
-            types = dict.fromkeys(plain.names, string) | dict.fromkeys(numeric, number)
-            self._table = load(reader.read_csv, types)
+            with plain._source.open() as file:
+                self._table = reader.read_csv(
+                    file, read_options=read, parse_options=parse, convert_options=convert
+                )
         except (pyarrow.ArrowInvalid, pyarrow.ArrowKeyError, pyarrow.ArrowTypeError) as error:
             plain.explain(numeric)
             raise InputError(f"{plain.source}: cannot be read as text: {error}") from None
@@ -176,14 +178,6 @@ class ArrowText:
 
     def lists(self, name: str) -> NumpyArray:
         raise NotImplementedError
-
-
-def _schema_of(reader: Any) -> Any:
-    def load(file: Any, **options: Any) -> list[Any]:
-        with reader.open_csv(file, **options) as opened:
-            return [field.type for field in opened.schema]
-
-    return load
 
 
 def _is_float(text: str) -> bool:

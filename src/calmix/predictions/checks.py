@@ -32,7 +32,9 @@ def numbers(name: str, values: Any) -> tuple[NumpyArray, float]:
         raise InputError(f"{name} must be {expected}, got shape {array.shape}{hint}")
     half = isinstance(values, torch.Tensor) and values.dtype == torch.bfloat16
     kind = torch.bfloat16 if half else None
-    rounding = torch.finfo(kind).eps if kind else np.finfo(array.dtype).eps if array.dtype.kind == "f" else 0.0
+    rounding = (
+        torch.finfo(kind).eps if kind else np.finfo(array.dtype).eps if array.dtype.kind == "f" else 0.0
+    )
     small = array.dtype.itemsize <= 4 and array.dtype.kind == "f"
     with np.errstate(over="ignore"):  # longer floats that do not fit are infinite, and refused as such
         return array.astype(np.float32 if small else np.float64, copy=False), float(rounding)
@@ -42,7 +44,7 @@ def _numbers_of_objects(name: str, array: NumpyArray) -> NumpyArray:
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{name} must be numbers, got Python objects such as {array.flat[0]!r:.60}") from None
+        raise InputError(f"{name} must be numbers, got objects such as {array.flat[0]!r:.60}") from None
 
 
 def check_logits(logits: NumpyArray) -> NumpyArray:
@@ -101,13 +103,13 @@ def log_probs(probs: NumpyArray, *, rounding: float = 0.0, normalise: bool = Fal
         return np.asarray(np.log(probs))
 
 
-def check_labels(
-    labels: Any, examples: int, num_classes: int, names: tuple[str, ...] | None
-) -> torch.Tensor:
+def check_labels(labels: Any, examples: int, num_classes: int, names: tuple[str, ...] | None) -> torch.Tensor:
     """Labels (N,) as class numbers in int64: numbers, whole floats, booleans, or names of classes."""
     array = numpy_array(labels)
     if array.shape != (examples,):
-        hint = "; if they are one-hot, pass labels.argmax(1)" if array.shape == (examples, num_classes) else ""
+        hint = (
+            "; if they are one-hot, pass labels.argmax(1)" if array.shape == (examples, num_classes) else ""
+        )
         raise InputError(f"labels must have shape ({examples},), got {array.shape}{hint}")
     if array.dtype.kind in "USO":
         array = _class_numbers(texts("labels", array), names)
@@ -166,7 +168,11 @@ def texts(name: str, array: NumpyArray) -> list[str]:
         values = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
     except UnicodeDecodeError as error:
         raise InputError(f"{name} must be UTF-8 text: {error}") from None
-    return [str(value) for value in values.tolist()] if array.dtype.kind not in "Mm" else values.astype(str).tolist()
+    return (
+        [str(value) for value in values.tolist()]
+        if array.dtype.kind not in "Mm"
+        else values.astype(str).tolist()
+    )
 
 
 def numpy_array(values: Any) -> NumpyArray:

@@ -17,9 +17,9 @@ NumpyArray = np.ndarray[Any, Any]
 class Predictions:
     """Logits (M, N, C) of M members for N examples, and what is known of the examples.
 
-    One member may come as (N, C). `labels` (N,) are class numbers, or names where `classes` are given; without
-    them there is nothing to judge, but a calibrator can be applied. `groups` maps a name to a column (N,).
-    Probabilities are refused as logits: `from_probs` takes them and keeps their logarithms, which are logits.
+    One member may come as (N, C). `labels` (N,) are class numbers, or names where `classes` are given;
+    without them there is nothing to judge, but a calibrator can be applied. `groups` maps a name to a column
+    (N,). Probabilities are refused as logits: `from_probs` takes them and keeps their logarithms.
 
     >>> Predictions(torch.randn(4, 10, 3), torch.arange(10) % 3, groups={"age": np.arange(10) // 5})
     Predictions of 4 members for 10 examples of 3 classes, with labels, groups: age
@@ -125,6 +125,13 @@ class Predictions:
         """The names of the classes; their numbers where they have none."""
         return self.classes or tuple(map(str, range(self.logits.shape[2])))
 
+    @property
+    def known_labels(self) -> torch.Tensor:
+        """The labels; an error where there are none."""
+        if self.labels is None:
+            raise InputError("the predictions have no labels: there is nothing to judge or to fit")
+        return self.labels
+
     def member(self, k: int) -> "Predictions":
         """The predictions of member k alone, logits (1, N, C)."""
         if not 0 <= k < len(self.logits):
@@ -168,7 +175,11 @@ def join_members(parts: Sequence[Predictions], names: Sequence[str]) -> Predicti
             )
         if part.classes and first.classes and part.classes != first.classes:
             raise InputError(f"{name} and {names[0]} differ in the names of the classes, or in their order")
-        if part.labels is not None and first.labels is not None and not torch.equal(part.labels, first.labels):
+        if (
+            part.labels is not None
+            and first.labels is not None
+            and not torch.equal(part.labels, first.labels)
+        ):
             i = int((part.labels != first.labels).nonzero()[0, 0])
             raise InputError(f"{name} and {names[0]} differ in the label of example {i}: sort both alike")
         if part.ids is not None and first.ids is not None:
@@ -179,14 +190,14 @@ def join_members(parts: Sequence[Predictions], names: Sequence[str]) -> Predicti
     dtype = max((p.logits.dtype for p in parts), key=lambda d: torch.finfo(d).bits)
     logits = torch.cat([p.logits.to(dtype) for p in parts])
 
-    def known(field: str) -> Any:
+    def first_known(field: str) -> Any:
         return next((getattr(p, field) for p in parts if getattr(p, field) is not None), None)
 
     return first._with(
         logits,
-        labels=known("labels"),
-        ids=known("ids"),
-        classes=known("classes"),
+        labels=first_known("labels"),
+        ids=first_known("ids"),
+        classes=first_known("classes"),
         groups={name: values for part in reversed(parts) for name, values in part.groups.items()},
     )
 

@@ -94,7 +94,7 @@ def _split(batch: Any, number: int) -> tuple[list[Tensor], dict[str, Tensor], An
         named = others if len(others) > 1 else {}
     elif isinstance(batch, tuple | list) and all(isinstance(x, Tensor) for x in batch[:1]):
         inputs, labels = (list(batch[:-1]), batch[-1]) if len(batch) > 1 else (list(batch), None)
-    if not inputs and not named or not all(isinstance(x, Tensor) for x in inputs):
+    if (not inputs and not named) or not all(isinstance(x, Tensor) for x in inputs):
         raise InputError(
             f"batch {number} of the loader is a {type(batch).__name__}: it must be (x, y), a dictionary of "
             "tensors with 'labels', or x alone"

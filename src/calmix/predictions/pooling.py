@@ -9,6 +9,7 @@ from calmix.errors import InputError
 from calmix.predictions.checks import refuse_probs
 
 Array = TypeVar("Array", torch.Tensor, "np.ndarray[Any, Any]")
+BLOCK = 1 << 22  # logits pooled at a time
 
 
 def pool(logits: Array) -> Array:
@@ -42,11 +43,27 @@ def pool(logits: Array) -> Array:
     return pooled.numpy() if isinstance(logits, np.ndarray) else pooled
 
 
+def pool_rows(logits: torch.Tensor) -> torch.Tensor:
+    """`pool` of logits (M, N, C) in float64, a block of examples at a time.
+
+    There is no second array of the size of the ensemble; in float32 a confident mistake has probability 0.
+    """
+    members, examples, classes = logits.shape
+    pooled = torch.empty(examples, classes, dtype=torch.float64)
+    rows = max(1, BLOCK // (members * classes))
+    for start in range(0, examples, rows):
+        part = logits[:, start : start + rows].double()
+        pooled[start : start + rows] = part.softmax(-1).mean(0)
+    return pooled
+
+
 def _tensor(logits: Any) -> torch.Tensor:
     if isinstance(logits, np.ndarray):
         if logits.dtype.kind == "f":  # torch has no other byte orders, negative strides or longer floats
             narrow = logits.dtype.itemsize > 8
-            logits = np.ascontiguousarray(logits, dtype=np.float64 if narrow else logits.dtype.newbyteorder("="))
+            logits = np.ascontiguousarray(
+                logits, dtype=np.float64 if narrow else logits.dtype.newbyteorder("=")
+            )
         elif logits.dtype.kind not in "iu":
             raise InputError(f"logits must be floating point, got {logits.dtype}")
         logits = logits if logits.flags.writeable else logits.copy()

@@ -32,22 +32,22 @@ def load_predictions(
 ) -> Predictions:
     """Read predictions of any framework; nothing is unpickled and nothing is guessed.
 
-    - `.npz`: array "logits" or "probs", (N, C) or (M, N, C); optional "labels", "ids" and "groups_<name>" (N,),
-      "classes" (C,).
+    - `.npz`: array "logits" or "probs", (N, C) or (M, N, C); optional "labels", "ids" and "groups_<name>"
+      (N,), "classes" (C,).
     - `.npy`: the values; the labels are in another file of the same folder, if there are any:
       `test_labels.npy` for `test_logits.npy`, `labels.npy` for any other name.
-    - `.csv`, `.tsv`, `.parquet`, `.jsonl` (the text ones also as `.gz`): one column per class; optional columns
-      "label" (a number from 0, a class's name, or true and false), "id", "group", "group_<name>" and "member".
-      With "member" there is one row per member and example, matched by "id" if there is one and by order
-      otherwise. Instead of class columns, "logits" or "probs" can hold lists (Parquet, JSON).
+    - `.csv`, `.tsv`, `.parquet`, `.jsonl` (the text ones also as `.gz`): one column per class; optional
+      columns "label" (a number from 0, a class's name, or true and false), "id", "group", "group_<name>" and
+      "member". With "member" there is one row per member and example, matched by "id" if there is one and by
+      order otherwise. Instead of class columns, "logits" or "probs" can hold lists (Parquet, JSON).
     - `.jsonl` logs of samples of the lm-evaluation-harness: options become classes by position.
 
     Class columns are named 0..C-1, or as the labels are, or with one common prefix (prob_cat, p_0); or
-    `classes` names them, in order (for arrays, it names the classes). Any other column of numbers is refused,
-    unless `ignore` names it. `positive` names a single column with P(y = 1). `label`, `id`, `member` and `group`
-    name columns that are called otherwise. `values` is "logits" or "probs"; it is needed where no array, file
-    or prefix says so. `normalise` divides rows of probabilities by their sum, where that is off by rounding.
-    `path` "-" is standard input, in the `format` "csv" or any other.
+    `classes` names them, in order (for arrays, it names the classes). Any other column of numbers is
+    refused, unless `ignore` names it. `positive` names a single column with P(y = 1). `label`, `id`, `member`
+    and `group` name columns that are called otherwise. `values` is "logits" or "probs"; it is needed where no
+    array, file or prefix says so. `normalise` divides rows of probabilities by their sum, if that is off by
+    rounding. `path` "-" is standard input, in the `format` "csv" or any other.
     """
     options = _columns(label, classes, group, id, member, ignore, positive)
     _check_values(values)
