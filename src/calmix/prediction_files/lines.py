@@ -1,6 +1,5 @@
 """`.jsonl` files: a row a line, or the sample logs of a language-model evaluation harness."""
 
-import io
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -20,8 +19,8 @@ def read_lines(source: Source, values: str | None, options: Columns) -> Arrays:
     """One object a line; its keys are columns. "logits" or "probs" may hold a list, or an object by class."""
     require_memory(source.name, MEMORY_PER_BYTE * source.size)
     rows: list[dict[str, Any]] = []
-    with source.open() as file:
-        for number, line in enumerate(io.TextIOWrapper(file, encoding="utf-8-sig"), start=1):
+    with source.text() as text:
+        for number, line in enumerate(text, start=1):
             if line.strip():
                 rows.append(_row(source.name, number, line))
     if not rows:

@@ -25,6 +25,10 @@ class Source:
     open: Callable[[], IO[bytes]]
     path: Path | None = None  # of a file that can be read in place
 
+    def text(self) -> io.TextIOWrapper:
+        """Opened as UTF-8 text, with its line ends."""
+        return io.TextIOWrapper(self.open(), encoding="utf-8-sig", newline="")
+
 
 def open_source(path: str | os.PathLike[str], *, zipped: bool) -> Source:
     """A file; standard input and `.gz` files are read into memory."""

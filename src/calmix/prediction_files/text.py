@@ -1,7 +1,6 @@
 """`.csv` and `.tsv` files: read by pyarrow where it is installed, else by NumPy; errors name the line."""
 
 import csv
-import io
 import itertools
 import warnings
 from collections.abc import Sequence
@@ -22,8 +21,7 @@ MEMORY_PER_BYTE = 1.5  # of a text file: its numbers as float64, and what is rea
 def read_text(source: Source, options: Columns, delimiter: str) -> Table:
     """The table of a text file with a header."""
     require_memory(source.name, MEMORY_PER_BYTE * source.size)
-    with source.open() as file:
-        text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    with source.text() as text:
         names = next(csv.reader(text, delimiter=delimiter), [])
     if not names:
         raise InputError(f"{source.name}: is empty: it needs a header with one column per class")
@@ -74,9 +72,8 @@ class NumpyTable:
     def _load(self, columns: list[int], dtype: np.dtype[Any]) -> NumpyArray:
         every = columns == list(range(len(self.names)))
         try:
-            with self._source.open() as file, warnings.catch_warnings():
+            with self._source.text() as text, warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of no rows, which are refused later
-                text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
                 next(csv.reader(text, delimiter=self.delimiter))
                 loaded = np.loadtxt(
                     text,
@@ -120,10 +117,8 @@ class NumpyTable:
                     )
 
     def _rows(self) -> Any:
-        with self._source.open() as file:
-            rows = csv.reader(
-                io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), delimiter=self.delimiter
-            )
+        with self._source.text() as text:
+            rows = csv.reader(text, delimiter=self.delimiter)
             next(rows)
             yield from rows
 

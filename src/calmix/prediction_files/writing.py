@@ -38,8 +38,8 @@ def write_arrays(path: str | os.PathLike[str], arrays: Arrays) -> None:
         elif name == "parquet":
             _write_parquet(path, file, arrays)
         elif name.endswith(".gz"):
-            # Without a time, so that the same predictions are the same bytes.
-            with gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as zipped:
+            # Without name and time, so that the same predictions are the same bytes.
+            with gzip.GzipFile("", fileobj=file, mode="wb", mtime=0) as zipped:
                 _write_text(zipped, arrays, name.removesuffix(".gz"))  # type: ignore[arg-type]
         else:
             _write_text(file, arrays, name)

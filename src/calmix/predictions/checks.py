@@ -135,7 +135,8 @@ def _class_numbers(labels: list[str], names: tuple[str, ...] | None) -> NumpyArr
     try:
         return np.array([float(text) for text in labels])
     except ValueError:
-        i, text = next((i, text) for i, text in enumerate(labels) if not _is_number(text))
+        known = set(names or ())
+        i, text = next((i, t) for i, t in enumerate(labels) if t not in known and not _is_number(t))
     if names is None:
         raise InputError(
             f"label {text!r} of example {i} is a name: give the names of all classes in order, classes=[...]"
