@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import calmix
+from calmix.auditing import AuditReport
 from calmix.cli.reading import as_flags
 from calmix.predictions import Predictions, save_predictions
 from tests.auditing.ensembles import signals, single
@@ -238,7 +239,7 @@ def test_a_closed_pipe_is_no_failed_condition(pooled):
     assert code in (0, 141)
 
 
-@pytest.mark.skipif(not hasattr(calmix.auditing.AuditReport, "to_html"), reason="the page is made elsewhere")
+@pytest.mark.skipif(not hasattr(AuditReport, "to_html"), reason="the page is made elsewhere")
 def test_the_page(pooled, tmp_path):
     assert run_command("audit", pooled, *QUICK, "--html", tmp_path / "audit.html")[0] == 0
     page = (tmp_path / "audit.html").read_text()

@@ -66,7 +66,7 @@ def test_what_is_written_is_what_the_calibrator_gives(folder, method, order):
     assert written.classes == CLASSES
     assert numbers["overlap"] is None
     assert numbers["before"]["ece"] == pytest.approx(metrics.ece(pool(test.logits.double()), test.labels))
-    assert numbers["after"]["nll"] == pytest.approx(metrics.nll(expected, test.labels))
+    assert numbers["after"]["ece"] == pytest.approx(metrics.ece(expected, test.labels))
 
 
 def test_auto_takes_what_cross_validation_recommends(folder):
