@@ -56,15 +56,18 @@ class Condition:
         return abs(value) if self.absolute else value
 
     def check(self, numbers: Mapping[str, Any], rows: Collection[str]) -> None:
-        """Refuse a name that such numbers do not have; `rows` are the names of the rows of `classes`."""
-        found = re.match(rf"classes{BRACKET}", self.name)
-        if not found:
+        """Refuse a name that such numbers do not have; `rows` are the names of the rows of `classes`.
+
+        The numbers may be those of a few examples, which lack some classes and groups.
+        """
+        found = re.match(rf"(classes|groups){BRACKET}", self.name)
+        there = numbers.get(found[1]) if found else None
+        if found and found[1] == "classes":
+            one_of("class in a condition", found[2], rows)
+        if found and there:
+            _resolve(numbers, self.name.replace(f"[{found[2]}]", f"[{there[0].get('name')}]", 1))
+        else:
             _resolve(numbers, self.name)
-            return
-        one_of("class in a condition", found[1], rows)
-        there = numbers.get("classes") or []
-        if there:
-            _resolve(numbers, self.name.replace(f"[{found[1]}]", f"[{there[0].get('name')}]", 1))
 
     def __str__(self) -> str:
         name = f"abs({self.name})" if self.absolute else self.name

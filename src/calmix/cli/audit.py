@@ -134,13 +134,8 @@ def check_names(conditions: list[Condition], predictions: Predictions, options: 
             numbers = judge(few, **options, resamples=20).numbers()
     except InputError:  # too few examples; the names are checked by the audit itself
         return
-    by, rows = options["by"], set(predictions.class_names)
-    if by not in BY:
-        rows |= {str(value) for values in predictions.groups.values() for value in values.tolist()}
-        rows |= {row["name"] for row in numbers.get("classes", [])}
     for condition in conditions:
-        if isinstance(by, str):
-            condition.check(numbers, sorted(rows))
+        condition.check(numbers, predictions.class_names)
 
 
 def _text(value: Any) -> str:

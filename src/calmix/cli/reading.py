@@ -116,13 +116,13 @@ def read_one(files: Sequence[Path], reading: Reading, *, members: bool) -> Predi
 
 
 def digests(files: Sequence[Path]) -> list[dict[str, str]]:
-    """Path and SHA-256 of each file; what came by standard input is gone."""
+    """Name and SHA-256 of each file; what came by standard input is gone."""
     result = []
     for path in files:
         if str(path) != "-":
             with open(path, "rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-            result.append({"path": str(path), "sha256": digest})
+            result.append({"name": str(path), "sha256": digest})
     return result
 
 
