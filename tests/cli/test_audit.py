@@ -125,7 +125,7 @@ def test_inputs_are_named_by_their_digest(pooled, monkeypatch):
     monkeypatch.setattr("calmix.cli.audit.judge", spy)
     run_command("audit", pooled, "--tolerance", "0.05", "--by", "true-class")
     assert seen["inputs"] == [
-        {"path": str(pooled), "sha256": hashlib.sha256(pooled.read_bytes()).hexdigest()}
+        {"name": str(pooled), "sha256": hashlib.sha256(pooled.read_bytes()).hexdigest()}
     ]
     assert (seen["tolerance"], seen["by"]) == (0.05, "true-class")
 
