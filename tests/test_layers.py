@@ -27,9 +27,10 @@ SOURCE = Path(calmix.__file__).parent
 ORDER = {name: place for place, names in enumerate(LAYERS.values()) for name in names}
 PARTS = next(iter(LAYERS.values()))
 FUNCTIONS = (
-    *("audit", "corrupt", "pool", "plot_reliability", "load_predictions"),
+    *("audit", "compare", "corrupt", "pool", "plot_reliability", "predict"),
+    *("iter_predictions", "load_predictions", "save_predictions"),
     *("fit_temperature", "fit_calibrator", "load_calibrator", "fit_conformal"),
-    *("train", "evaluate", "load_runs"),
+    *("train", "evaluate", "load_runs", "sweep"),
 )
 
 
@@ -77,7 +78,7 @@ def test_public_functions_stay_functions(name):
     """Whatever was imported before: no package or module hides them."""
     code = (
         f"import calmix; assert callable(calmix.{name})\n"
-        "import calmix.auditing, calmix.runs.evaluate, calmix.corruptions\n"
+        "import calmix.auditing, calmix.runs.evaluate, calmix.corruptions, calmix.cli.compare\n"
         "import calmix.cli.audit, calmix.cli.train\n"
         f"assert callable(calmix.{name}) and type(calmix.{name}).__name__ == 'function'"
     )

@@ -67,7 +67,8 @@ def load_calibrator(path: str | os.PathLike[str]) -> Any:
 
 def calibrator_from(content: Any, where: str) -> Any:
     """The calibrator of a file's content; `where` begins every error."""
-    if not isinstance(content, dict) or content.keys() != {"method", "version", "numbers"}:
+    # "fitted_on" is what the command line notes of the data, to notice an overlap with others.
+    if not isinstance(content, dict) or content.keys() - {"fitted_on"} != {"method", "version", "numbers"}:
         raise InputError(
             f"{where} is not a calibrator: it must be an object with method, version and numbers"
         )

@@ -24,7 +24,8 @@ COMMANDS = {
     "evaluate": "predict with a run and compute every metric, clean and corrupted",
     "predict": "write the pooled probabilities of a run for new inputs",
     "audit": "judge the calibration of predictions from any framework, and say what would help",
-    "calibrate": "fit a temperature on validation predictions and calibrate test predictions",
+    "compare": "compare two models, or one at two dates, metric by metric",
+    "calibrate": "fit a calibrator on validation predictions, apply it to others",
     "report": "one page with tables and figures of many runs",
     "reproduce": "train and show the paper's tables and figures, its numbers beside the measured ones",
     "sweep": "train a grid over any recipe fields, and show tables and curves",
@@ -91,6 +92,7 @@ def _dispatch(words: list[str]) -> int:
         stack.callback(interrupts.end_imports)
         command = importlib.import_module(f"calmix.cli.{words[0]}")
     status: int | None = command.main(words[1:])
+    sys.stdout.flush()  # here, where it is noticed if the reader of our output has gone
     return status or 0
 
 

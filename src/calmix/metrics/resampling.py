@@ -243,3 +243,21 @@ def _resample_pairs(rows: Block, bandwidth: float, weights: Tensor, biased: bool
             same += h.diagonal() @ left.square()
     all_pairs = weights.sum(0).square()
     return total / all_pairs if biased else (total - same) / (all_pairs - weights.square().sum(0))
+
+
+def resampled_values(
+    metrics: Sequence[Callable[..., float]], probs: Array, labels: Array, *, resamples: int, seed: int
+) -> list[tuple[float, Tensor]]:
+    """Metrics that are sums over cells: each value, and its values (R,) in the resamples of `bootstrap`.
+
+    Samples of the same shape have the same resamples at the same seed: differences of their values are those
+    of a paired bootstrap.
+    """
+    sample = Sample(probs, labels)
+    statistics = [STATISTICS[metric](sample) for metric in metrics]
+    resampled = [_resample(statistics, sample, count, draw) for count, draw in _chunks(resamples, seed)]
+    values = [
+        statistic.finish(torch.cat(parts))
+        for statistic, parts in zip(statistics, zip(*resampled, strict=True), strict=True)
+    ]
+    return [(statistic.of(sample), drawn) for statistic, drawn in zip(statistics, values, strict=True)]

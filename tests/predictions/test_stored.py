@@ -8,40 +8,11 @@ import pytest
 import torch
 
 import calmix
-from calmix.predictions import join_members, load_predictions, pool, save_predictions
+from calmix.prediction_files import sources
+from calmix.predictions import Predictions, iter_predictions, load_predictions, pool, save_predictions
 
 LOGITS = torch.tensor([[[2.0, 0.0, -1.0], [0.0, 1.0, 0.5]], [[0.0, 0.0, 0.0], [3.0, 1.0, -2.0]]])
 LABELS = torch.tensor([0, 1])
-
-
-def test_pool_is_the_mean_of_member_probabilities_not_of_logits():
-    expected = (LOGITS[0].exp() / LOGITS[0].exp().sum(1, keepdim=True) + LOGITS[1].softmax(1)) / 2
-    torch.testing.assert_close(pool(LOGITS), expected)
-    assert not torch.allclose(pool(LOGITS), LOGITS.mean(0).softmax(1))
-
-
-def test_pool_returns_the_array_type_it_was_given():
-    pooled = pool(LOGITS.double().numpy())
-    assert isinstance(pooled, np.ndarray)
-    assert pooled.dtype == np.float64
-    assert pool(LOGITS.bfloat16()).dtype == torch.float32
-
-
-def test_pool_of_one_member_is_its_softmax():
-    torch.testing.assert_close(pool(LOGITS[:1]), LOGITS[0].softmax(1))
-
-
-@pytest.mark.parametrize(
-    ("logits", "message"),
-    [
-        (torch.zeros(5, 3), r"logits\[None\]"),
-        (torch.zeros(0, 5, 3), "at least one member"),
-        (torch.zeros(2, 5, 3, dtype=torch.long), "floating point"),
-    ],
-)
-def test_pool_of_bad_logits_raises(logits, message):
-    with pytest.raises(calmix.InputError, match=message):
-        pool(logits)
 
 
 def test_save_and_load(tmp_path):
@@ -51,8 +22,8 @@ def test_save_and_load(tmp_path):
     assert torch.equal(loaded.logits, LOGITS)
     assert torch.equal(loaded.labels, LABELS)
     assert loaded.ids.tolist() == ["a", "b"]
-    assert loaded.groups.tolist() == [7, 9]
-    assert sorted(np.load(path, allow_pickle=False).files) == ["groups", "ids", "labels", "logits"]
+    assert loaded.groups["group"].tolist() == [7, 9]
+    assert sorted(np.load(path, allow_pickle=False).files) == ["groups_group", "ids", "labels", "logits"]
     assert [p.name for p in tmp_path.iterdir()] == ["test.npz"]
 
 
@@ -86,12 +57,13 @@ def write_table(path, text):
 
 
 def test_csv_with_class_names(tmp_path):
-    path = write_table(tmp_path / "t.csv", "id,cat,dog,label,group\nx,0.9,0.1,cat,old\ny,0.2,0.8,cat,young\n")
+    path = write_table(tmp_path / "t.csv", "id,cat,dog,label,group\nx,0.9,0.1,cat,old\ny,0.2,0.8,dog,young\n")
     loaded = load_predictions(path, values="probs")
     np.testing.assert_allclose(loaded.logits.exp()[0], [[0.9, 0.1], [0.2, 0.8]])
-    assert loaded.labels.tolist() == [0, 0]
+    assert loaded.labels.tolist() == [0, 1]
+    assert loaded.classes == ("cat", "dog")
     assert loaded.ids.tolist() == ["x", "y"]
-    assert loaded.groups.tolist() == ["old", "young"]
+    assert loaded.groups["group"].tolist() == ["old", "young"]
 
 
 def test_csv_members_are_matched_by_id(tmp_path):
@@ -133,9 +105,8 @@ def test_parquet_equals_csv(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0,1\n1,2\n", "column 'label'"),
         ("0,1,label\n", "no rows"),
-        ("", "column 'label'"),
+        ("", "is empty"),
         ("0,1,label\n1,2\n", "line 2: 2 columns"),
         ("0,1,label\n1,2,0\n1,two,0\n", "line 3: 'two' in column '1'"),
         ("1,2,label\n1,2,1\n", "from 0"),
@@ -159,12 +130,11 @@ def test_bad_csv_raises(tmp_path, text, message):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"logits": np.zeros((2, 3))}, "labels"),
         ({"scores": np.zeros((2, 3)), "labels": np.zeros(2, int)}, "'scores'"),
         ({"logits": np.zeros((2, 3)), "probs": np.zeros((2, 3)), "labels": np.zeros(2, int)}, "either"),
         ({"logits": np.zeros((2, 3)), "labels": np.zeros(3, int)}, r"shape \(2,\), got \(3,\)"),
         ({"logits": np.zeros((2, 3)), "labels": np.zeros((2, 3), int)}, "argmax"),
-        ({"logits": np.zeros((2, 3)), "labels": np.zeros(2)}, "integers"),
+        ({"logits": np.zeros((2, 3)), "labels": np.full(2, 0.5)}, "integers"),
         ({"logits": np.zeros((2, 3)), "labels": np.array([0, -1])}, "label -1 of example 1"),
         ({"logits": np.zeros(3), "labels": np.zeros(3, int)}, "shape"),
         ({"logits": np.zeros((2, 3), complex), "labels": np.zeros(2, int)}, "numbers"),
@@ -247,11 +217,22 @@ def test_oversized_csv_field_and_broken_npy_header_raise(tmp_path):
 def test_memory_limits_the_size_of_an_array_where_it_is_known(tmp_path, monkeypatch):
     path = tmp_path / "test.npz"
     save_predictions(path, LOGITS, LABELS)
-    monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 1, "SC_PAGE_SIZE": 10}.__getitem__)
-    with pytest.raises(calmix.InputError, match=r"'logits' needs \d+ bytes, more than this machine has"):
+    monkeypatch.setattr(sources, "available_memory", lambda: 10.0)
+    with pytest.raises(calmix.InputError, match=r"'logits' needs \d+ bytes, more than this machine has free"):
         load_predictions(path)
+
+
+def test_memory_is_unknown_on_some_systems(monkeypatch):
+    assert 1e6 < sources.available_memory() < 1e15
+
+    def missing(*_, **__):
+        raise OSError
+
+    monkeypatch.setattr("builtins.open", missing)
+    monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 3, "SC_PAGE_SIZE": 10}.__getitem__)
+    assert sources.available_memory() == 30
     monkeypatch.delattr(os, "sysconf")
-    assert torch.equal(load_predictions(path).logits, LOGITS)
+    assert sources.available_memory() == float("inf")
 
 
 def test_flipped_byte_raises(tmp_path):
@@ -278,7 +259,7 @@ def test_missing_and_unknown_files_raise(tmp_path):
     (tmp_path / "t.pkl").write_bytes(b"")
     with pytest.raises(calmix.InputError, match=r"got '\.pkl'"):
         load_predictions(tmp_path / "t.pkl")
-    with pytest.raises(calmix.InputError, match=r"must end in \.npz"):
+    with pytest.raises(calmix.InputError, match=r"must be one of \.npz"):
         save_predictions(tmp_path / "t.pt", LOGITS, LABELS)
 
 
@@ -288,13 +269,94 @@ def test_bad_predictions_are_not_written(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_join_members():
-    one = calmix.Predictions(LOGITS[:1], LABELS)
-    two = calmix.Predictions(LOGITS[1:].double(), LABELS)
-    joined = join_members([one, two], ["one", "two"])
-    assert torch.equal(joined.logits, LOGITS.double())
-    other = calmix.Predictions(LOGITS[1:], LABELS.flip(0))
-    with pytest.raises(calmix.InputError, match="three and one differ in the label of example 0"):
-        join_members([one, two, other], ["one", "two", "three"])
-    with pytest.raises(calmix.InputError, match="two has 1 examples of 3 classes, one has 2"):
-        join_members([one, calmix.Predictions(LOGITS[:1, :1], LABELS[:1])], ["one", "two"])
+FORMATS = ("npz", "csv", "tsv", "parquet", "jsonl", "csv.gz", "tsv.gz", "jsonl.gz")
+
+
+def example(*, members=2, labels=True, classes=("cat", "hot_dog", "[emu]")):
+    draw = torch.Generator().manual_seed(0)
+    return Predictions(
+        torch.randn(members, 30, 3, generator=draw),
+        torch.arange(30) % 3 if labels else None,
+        ids=[f"row {i}" for i in range(30)],
+        groups={"age": np.arange(30) % 4, "sex": np.array(["f", "m"] * 15)},
+        classes=classes,
+    )
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("members", [1, 3])
+@pytest.mark.parametrize("labels", [True, False])
+@pytest.mark.parametrize("classes", [("cat", "hot_dog", "[emu]"), None])
+@pytest.mark.parametrize("values", ["logits", "probs"])
+def test_every_format_round_trips(tmp_path, suffix, members, labels, classes, values):
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow")
+    before = example(members=members, labels=labels, classes=classes)
+    save_predictions(tmp_path / f"t.{suffix}", before, values=values)
+    after = load_predictions(tmp_path / f"t.{suffix}")
+    if values == "logits":
+        assert torch.equal(after.logits.float(), before.logits)
+    torch.testing.assert_close(after.logits.softmax(2).float(), before.logits.softmax(2))
+    assert (after.labels is None) if not labels else torch.equal(after.labels, before.labels)
+    assert after.ids.tolist() == before.ids.tolist()
+    assert after.classes == classes
+    for name, column in before.groups.items():
+        assert after.groups[name].astype(str).tolist() == column.astype(str).tolist()
+
+
+def test_npy_round_trips_with_its_labels(tmp_path):
+    save_predictions(tmp_path / "test_logits.npy", LOGITS, LABELS)
+    loaded = load_predictions(tmp_path / "test_logits.npy")
+    assert torch.equal(loaded.logits, LOGITS)
+    assert torch.equal(loaded.labels, LABELS)
+    with pytest.raises(calmix.InputError, match="implies 'logits'"):
+        save_predictions(tmp_path / "test_logits.npy", LOGITS.softmax(2), LABELS, values="probs")
+
+
+def test_probs_are_told_not_guessed(tmp_path):
+    probs = LOGITS.softmax(2)
+    with pytest.raises(calmix.InputError, match="these logits are probabilities"):
+        save_predictions(tmp_path / "t.npz", probs, LABELS)
+    save_predictions(tmp_path / "t.npz", probs, LABELS, values="probs")
+    assert np.load(tmp_path / "t.npz")["probs"].shape == (2, 2, 3)
+    save_predictions(tmp_path / "b.npz", np.array([0.25, 0.5]), [0, 1], "probs")
+    np.testing.assert_allclose(np.load(tmp_path / "b.npz")["probs"], [[[0.75, 0.25], [0.5, 0.5]]])
+    with pytest.raises(calmix.InputError, match="hold labels"):
+        save_predictions(tmp_path / "t.npz", Predictions(LOGITS), LABELS)
+    with pytest.raises(calmix.InputError, match="got 'softmax'"):
+        save_predictions(tmp_path / "t.npz", LOGITS, LABELS, values="softmax")
+
+
+def test_impossible_classes_survive_text(tmp_path):
+    logits = np.array([[0.0, -np.inf, 1.0], [2.0, 1.0, -np.inf]])
+    for suffix in FORMATS:
+        save_predictions(tmp_path / f"t.{suffix}", logits, LABELS)
+        np.testing.assert_array_equal(load_predictions(tmp_path / f"t.{suffix}").logits[0], logits)
+
+
+def test_the_same_predictions_are_the_same_bytes(tmp_path):
+    for name in ("a.csv.gz", "b.csv.gz"):
+        save_predictions(tmp_path / name, example())
+    assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
+
+
+@pytest.mark.parametrize("suffix", ["npz", "csv", "parquet"])
+def test_blocks_are_the_whole(tmp_path, suffix):
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow")
+    whole = example(members=1)
+    save_predictions(tmp_path / f"t.{suffix}", whole)
+    blocks = list(iter_predictions(tmp_path / f"t.{suffix}", rows=7))
+    assert [len(block) for block in blocks] == [7, 7, 7, 7, 2]
+    assert torch.equal(torch.cat([block.logits for block in blocks], 1).float(), whole.logits)
+    assert torch.equal(torch.cat([block.labels for block in blocks]), whole.labels)
+    assert all(block.classes == whole.classes for block in blocks)
+    with pytest.raises(calmix.InputError, match="rows is 0"):
+        iter_predictions(tmp_path / f"t.{suffix}", rows=0)
+
+
+def test_blocks_of_members_are_refused(tmp_path):
+    pytest.importorskip("pyarrow")
+    save_predictions(tmp_path / "t.parquet", example(members=2))
+    with pytest.raises(calmix.InputError, match="would not hold all members"):
+        list(iter_predictions(tmp_path / "t.parquet"))
