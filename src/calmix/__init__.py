@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from calmix.version import __version__
 
 if TYPE_CHECKING:
-    from calmix import augment, auditing, data, ensembles, metrics, models
+    from calmix import auditing, augment, data, ensembles, metrics, models
     from calmix.auditing import audit
     from calmix.auditing.compare import compare
     from calmix.augment import (

@@ -26,7 +26,7 @@ def load_saved(folder: Path) -> DataSet:
     `features` or `x`; tokens must be padded to one length.
     """
     try:
-        from datasets import ClassLabel, DatasetDict, load_from_disk  # type: ignore[import-untyped]
+        from datasets import ClassLabel, DatasetDict, load_from_disk
     except ImportError:
         raise InputError(f"{folder} is a Hugging Face data set: pip install 'calmix[huggingface]'") from None
     try:
