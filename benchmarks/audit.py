@@ -7,6 +7,8 @@ part.
 import argparse
 import functools
 import math
+import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -246,33 +248,40 @@ def speed(samples: int) -> Iterator[Row]:
         yardstick, seconds = cpu_seconds(passes[what], functools.partial(audit, many), repeats=1)
         yield Row(name, seconds, "s")
         yield Row(f"  relative to one {what} of all logits", seconds / yardstick, "x", at_most=limit)
-        yield Row("  memory beyond the input", _peak(many), "MB", at_most=300 if members == 1 else 1000)
+        yield Row(
+            "  memory beyond the input",
+            _peak(members, n, classes),
+            "MB",
+            at_most=300 if members == 1 else 1000,
+        )
     small = ensemble(4, 2_000, 10)
     (seconds,) = cpu_seconds(lambda: audit(small), repeats=3)
     yield Row("7 audit, 4 x 2,000 x 10", seconds, "s", at_most=1)
     yield from _others()
 
 
-def _peak(predictions: Predictions) -> float:
-    """Growth of the process's largest resident size in a fresh process, in MB."""
-    import multiprocessing
-
-    context = multiprocessing.get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_audit_and_send_peak, args=(predictions, sender))
-    process.start()
-    peak: float = receiver.recv()
-    process.join()
-    return peak
+def _peak(members: int, examples: int, classes: int) -> float:
+    """Largest resident size of an audit in a process of its own, beyond what it has with its input, in MB."""
+    code = f"from benchmarks.audit import print_peak; print_peak({members}, {examples}, {classes})"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return float(done.stdout)
 
 
-def _audit_and_send_peak(predictions: Predictions, sender) -> None:  # type: ignore[no-untyped-def]
-    import resource
-
+def print_peak(members: int, examples: int, classes: int) -> None:
+    torch.set_num_threads(1)
     audit(ensemble(1, 100, 3))  # what is imported is not counted
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    predictions = ensemble(members, examples, classes)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here; Linux
+    before = _resident("VmRSS")
     audit(predictions)
-    sender.send((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1000)
+    print(_resident("VmHWM") - before)
+
+
+def _resident(name: str) -> float:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(name):
+            return int(line.split()[1]) / 1000
+    return math.nan
 
 
 def _others() -> Iterator[Row]:

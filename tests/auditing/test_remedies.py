@@ -37,6 +37,10 @@ def test_every_calibrator_that_applies():
     ]
 
 
+def test_many_classes_have_no_isotonic_curves():
+    assert [c.name for c in candidates(1, 201)] == ["temperature", "vector"]
+
+
 def test_the_simplest_within_noise_is_recommended(sharp):
     predictions, comparison = sharp
     assert [r.method for r in comparison.remedies] == [NOTHING, "temperature", "vector", "isotonic"]
