@@ -100,7 +100,7 @@ def test_export_with_a_dynamic_batch(method, order):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda logits, labels: (logits.softmax(-1), labels), "holds probabilities.*logarithm.*from_probs"),
+        (lambda logits, labels: (logits.softmax(-1), labels), "these logits are probabilities.*from_probs"),
         (lambda logits, labels: (logits[0], labels), r"axes \(members, examples, classes\)"),
         (lambda logits, labels: (logits * torch.nan, labels), "not finite"),
         (lambda logits, labels: (logits.index_fill(1, torch.tensor([3]), torch.inf), labels), r"\[0, 3\]"),
@@ -120,7 +120,7 @@ def test_bad_input_raises(method, change, message):
 def test_probabilities_are_refused_by_the_fitted_calibrator(method, order):
     fitted, logits, labels = fit(method, order)
     for refuse in (fitted, fit_conformal(logits, labels)):
-        with pytest.raises(InputError, match="holds probabilities"):
+        with pytest.raises(InputError, match="these logits are probabilities"):
             refuse(logits.softmax(-1))
 
 

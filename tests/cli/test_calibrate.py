@@ -74,8 +74,8 @@ def test_auto_takes_what_cross_validation_recommends(folder):
     assert (code, err) == (0, "")
     numbers = json.loads(out)
     tried = numbers["cross_validated_nll"]
-    assert numbers["method"] != "none"  # pools of calibrated members are under-confident
-    assert tried[numbers["method"]] < tried["none"]
+    assert numbers["method"] != "nothing"  # pools of calibrated members are under-confident
+    assert tried[numbers["method"]] < tried["nothing"]
     code, out, _ = fit(folder)
     assert "<- chosen" in out
 
@@ -85,7 +85,7 @@ def test_auto_does_nothing_where_nothing_helps(tmp_path):
     save_predictions(tmp_path / "val.npz", drawn)
     code, out, _ = fit(tmp_path, "--json")
     assert code == 0
-    assert json.loads(out)["method"] == "none"
+    assert json.loads(out)["method"] == "nothing"
     save_predictions(tmp_path / "test.npz", signals(members=1, examples=50, seed=4))
     apply(tmp_path, "test.npz", "out.npz")
     before, after = (load_predictions(tmp_path / name) for name in ("test.npz", "out.npz"))

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from calmix.errors import InputError
 from calmix.metrics.checks import (
-    SUM_TOLERANCE,
     Array,
     check_array,
     check_length,
@@ -18,9 +17,9 @@ from calmix.metrics.checks import (
 )
 from calmix.metrics.sample import floats, integers
 from calmix.metrics.trailing import class_rows, labelled_rows
+from calmix.predictions.checks import refuse_probs
 
 BLOCK = 1 << 18  # logits per block: a few MB in float64
-FEW_ROWS = 8
 
 
 def fit_rows(logits: Array, labels: Array, ignore_index: int | None = None) -> tuple[Any, Tensor]:
@@ -61,24 +60,12 @@ def check_inputs(logits: Array, labels: Array) -> Tensor:
 def check_values(logits: Array) -> None:
     """Logits (M, N, C): no nan, no +inf, no row of -inf, and not probabilities.
 
-    -inf is the logarithm of a probability of 0 and is allowed. Probabilities are arrays whose rows are all
-    non-negative and sum to 1. A few rows of logits can do so by chance: those are refused only if they sum to
-    1 up to rounding.
+    -inf is the logarithm of a probability of 0 and is allowed.
     """
     check_array("logits", logits, "members", "examples", "classes")
-    eps = torch.finfo(floats(logits[:1, :1]).dtype).eps
-    tolerance = SUM_TOLERANCE if logits.shape[0] * logits.shape[1] >= FEW_ROWS else 8 * eps
-    simplex = True
     for rows in blocks(logits):
-        block = floats(logits[:, rows])
-        check_logits(block, rows.start)
-        if simplex:
-            simplex = bool(block.min() >= 0 and ((block.sum(-1) - 1).abs() <= tolerance).all())
-    if simplex:
-        raise InputError(
-            f"logits holds probabilities, rows that are non-negative and sum to 1: logits[0, 0] is "
-            f"{floats(logits[0, :1])[0, :8].tolist()}; pass their logarithm, or make Predictions.from_probs"
-        )
+        check_logits(floats(logits[:, rows]), rows.start)
+    refuse_probs(floats(logits))
 
 
 def blocks(logits: Array) -> list[slice]:

@@ -11,8 +11,9 @@ import tyro
 from torch import Tensor
 
 from calmix import metrics
+from calmix.auditing import audit
 from calmix.auditing.overlap import find_overlap, sketch
-from calmix.auditing.selection import recommend_method
+from calmix.auditing.remedies import NOTHING, candidates
 from calmix.calibrate import Calibrator, Order, Temperature, fit_calibrator, load_calibrator
 from calmix.cli.reading import Reading, as_flags, check_output, read_one, show
 from calmix.errors import InputError, one_of
@@ -100,26 +101,31 @@ def fit(args: Fit) -> int:
     tried: dict[str, float] = {}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        method: str = args.method
+        method, order = args.method, args.order
+        name: str = method
         if method == "auto":
-            method, tried = recommend_method(predictions, seed=args.seed)
-        fitted = _fit(predictions, method, args.order)
+            remedies = audit(predictions, seed=args.seed).remedies
+            name = next(remedy.method for remedy in remedies if remedy.recommended)
+            tried = {remedy.method: remedy.nll for remedy in remedies}
+            chosen = [c for c in candidates(*predictions.logits.shape[::2]) if c.name == name]
+            method, order = (chosen[0].method, chosen[0].order) if chosen else (NOTHING, "pool")
+        fitted = _fit(predictions, method, order)
     fitted.save(args.out)
     data: dict[str, Any] = {"members": len(predictions.logits), "classes": predictions.logits.shape[2]}
     data |= {"class_names": predictions.classes, **sketch(predictions)}
     write_json(args.out, read_json(args.out) | {"fitted_on": data}, indent=None)
     losses = {"nll_before": fitted.nll_before, "nll_after": fitted.nll_after}
     if args.json:
-        numbers: dict[str, Any] = {"method": method, **losses, "examples": len(predictions)}
+        numbers: dict[str, Any] = {"method": name, **losses, "examples": len(predictions)}
         show(to_json(numbers | {"cross_validated_nll": tried, "numbers": fitted.numbers()}))
         return 0
     _print_warnings(caught)
-    lines = [f"{name:<12} {nll:.4f}{'  <- chosen' * (name == method)}" for name, nll in tried.items()]
+    lines = [f"{each:<28} {nll:.4f}{'  <- chosen' * (each == name)}" for each, nll in tried.items()]
     if lines:
-        lines.insert(0, "cross-validated NLL, the simplest within noise of the best is chosen:")
-    if method == "none":
+        lines.insert(0, "cross-validated NLL; the simplest within noise of the best is chosen:")
+    if method == NOTHING:
         lines.append("no method helps for sure: what is written changes nothing (a temperature of 1)")
-    lines.append(f"{method}: NLL {fitted.nll_before:.4f} -> {fitted.nll_after:.4f} on the data of the fit")
+    lines.append(f"{name}: NLL {fitted.nll_before:.4f} -> {fitted.nll_after:.4f} on the data of the fit")
     show("\n".join([*lines, f"written: {args.out}"]))
     return 0
 
@@ -127,7 +133,7 @@ def fit(args: Fit) -> int:
 def _fit(predictions: Predictions, method: str, order: Order) -> Calibrator:
     labels = predictions.labels
     assert labels is not None
-    if method == "none":
+    if method == NOTHING:
         nll = metrics.nll(pool_rows(predictions.logits), labels)
         return Temperature(temperature=1.0, order="pool", nll_before=nll, nll_after=nll)
     return fit_calibrator(predictions.logits, labels, method=method, order=order)  # type: ignore[arg-type]
