@@ -84,6 +84,7 @@ class ProcessExecutor:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.workers = [worker for worker in self.workers if worker.process.pid is not None]
         for worker in self.workers:
             worker.process.terminate()
         # They write a last checkpoint; one that does not end is not waited for.
@@ -122,9 +123,9 @@ class ProcessExecutor:
     def _start_worker(self) -> Worker:
         ours, theirs = self.multiprocessing.Pipe()
         process = self.multiprocessing.Process(target=work, args=(theirs, self.context))
+        self.workers.append(Worker(process, ours))  # first: an interruption of the start must end it too
         process.start()
         theirs.close()
-        self.workers.append(Worker(process, ours))
         return self.workers[-1]
 
     def _receive(self, worker: Worker) -> TaskResult | None:
