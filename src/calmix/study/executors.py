@@ -24,6 +24,7 @@ from calmix.workers import init_worker
 
 RETRIES = 2
 SECONDS_BETWEEN_REPORTS = 0.1
+POLL_SECONDS = 1.0
 
 
 class Executor(Protocol):
@@ -104,7 +105,8 @@ class ProcessExecutor:
         while self.queue or any(worker.task for worker in self.workers):
             self._assign_tasks()
             busy = {worker.pipe: worker for worker in self.workers if worker.task}
-            for pipe in multiprocessing.connection.wait(list(busy)):
+            interrupts.check()  # an exception that is raised while a process is forked is lost
+            for pipe in multiprocessing.connection.wait(list(busy), timeout=POLL_SECONDS):
                 if result := self._receive(busy[pipe]):  # type: ignore[index]
                     yield result
 
