@@ -105,7 +105,7 @@ class ProcessExecutor:
         while self.queue or any(worker.task for worker in self.workers):
             self._assign_tasks()
             busy = {worker.pipe: worker for worker in self.workers if worker.task}
-            interrupts.check()  # an exception that is raised while a process is forked is lost
+            interrupts.check()
             for pipe in multiprocessing.connection.wait(list(busy), timeout=POLL_SECONDS):
                 if result := self._receive(busy[pipe]):  # type: ignore[index]
                     yield result
@@ -126,7 +126,8 @@ class ProcessExecutor:
         ours, theirs = self.multiprocessing.Pipe()
         process = self.multiprocessing.Process(target=work, args=(theirs, self.context))
         self.workers.append(Worker(process, ours))  # first: an interruption of the start must end it too
-        process.start()
+        with interrupts.held():
+            process.start()
         theirs.close()
         return self.workers[-1]
 
