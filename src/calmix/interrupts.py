@@ -59,8 +59,8 @@ def at_checkpoints() -> Iterator[None]:
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """Ctrl-C and SIGTERM arrive after the block, in which a process is started: what a handler raises during a
-    fork is lost. The new process lets them through again (`init_worker`)."""
+    """Ctrl-C and SIGTERM arrive after the block, in which a process is started: what a handler raises during
+    a fork is lost. The new process lets them through again (`init_worker`)."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
