@@ -7,7 +7,7 @@ import time
 import pytest
 
 from calmix import interrupts
-from calmix.interrupts import Terminated, at_checkpoints, check, raising, terminated
+from calmix.interrupts import Terminated, at_checkpoints, check, held, raising, terminated
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
@@ -96,3 +96,17 @@ def test_a_program_that_imports_the_package_keeps_its_handlers():
     script = SCRIPT.format(name="mine.py", signal="SIGINT", path=interrupts.__file__)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert "KeyboardInterrupt" in done.stderr
+
+
+def test_signals_wait_for_the_start_of_a_process():
+    reached = []
+
+    def start():
+        with held():
+            terminate()
+            reached.append("in")
+        reached.append("after")
+
+    with pytest.raises(Terminated), raising():
+        start()
+    assert reached == ["in"]

@@ -57,6 +57,20 @@ def at_checkpoints() -> Iterator[None]:
     check()
 
 
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """Ctrl-C and SIGTERM arrive after the block, in which a process is started: what a handler raises during
+    a fork is lost. The new process lets them through again (`init_worker`)."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, CODES)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def terminated() -> bool:
     """Whether SIGTERM has arrived: time for a checkpoint."""
     return _terminated.is_set()

@@ -15,6 +15,8 @@ def init_worker() -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a forked worker has the handlers of its parent
+    if hasattr(signal, "pthread_sigmask"):  # held back while the process was started
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
 
 

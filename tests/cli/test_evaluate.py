@@ -97,10 +97,10 @@ def test_one_bad_run_does_not_hide_the_others(run):
 
 
 def test_brackets_in_a_folder_are_no_markup(run):
-    folder = run.folder.rename(run.folder.with_name("run[red]1[/red]"))
+    folder = run.folder.rename(run.folder.with_name("run[red]1[bold]"))
     code, out, _ = run_command("evaluate", folder)
     assert code == 0
-    assert "run[red]1[/red]" in out.splitlines()[0]
+    assert "run[red]1[bold]" in out.splitlines()[0]
 
 
 @pytest.mark.parametrize("change", [{"intervals": {}}, {"members": []}])

@@ -54,9 +54,9 @@ def test_nothing_is_unpickled(tmp_path):
         checkpoint.load(tmp_path, reporter=pytest.fail)
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04" + bytes(200)])
-def test_a_good_digest_of_bad_content_is_damage_too(tmp_path, content):
+def test_a_good_digest_of_bad_content_is_damage_too(tmp_path):
     save(tmp_path, 1, 2)
+    content = b"PK\x03\x04" + bytes(200)
     (tmp_path / "checkpoint.pt").write_bytes(content + hashlib.sha256(content).digest())
     events = []
     assert checkpoint.load(tmp_path, reporter=events.append)["number"] == 1

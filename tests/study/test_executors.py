@@ -5,10 +5,12 @@ import multiprocessing
 import os
 import signal
 import time
+from threading import Event
 
 import lightning_fabric  # noqa: F401  (forked workers have it then)
 import pytest
 
+from calmix import interrupts
 from calmix.progress import Message, Progress, ignore
 from calmix.runs import checkpoint
 from calmix.runs.folder import Run
@@ -195,3 +197,13 @@ def test_a_terminated_worker_writes_a_last_checkpoint(tmp_path):
         run_tasks(executor, [Task(recipe)])
     state = checkpoint.load(tmp_path / recipe.name)
     assert state["epoch"] + state["step"] > 0
+
+
+def test_a_termination_that_was_lost_is_noticed(tmp_path, monkeypatch):
+    """What a signal handler raises while a process is forked is printed and forgotten."""
+    executor = forked(tmp_path, ignore)
+    monkeypatch.setattr(interrupts, "_terminated", Event())
+    interrupts._terminated.set()
+    with pytest.raises(interrupts.Terminated):
+        run_tasks(executor, [Task(tiny(epochs=2000))])
+    assert not multiprocessing.active_children()

@@ -62,7 +62,8 @@ def prepare() -> None:
     warnings.simplefilter("ignore")
     os.environ["CALMIX_CACHE"] = str(WORK / "cache")
     WORK.mkdir(exist_ok=True)
-    fuzz.samples()
+    folder = fuzz.samples()
+    fuzz.run_main("report", folder / "runs", "--out", folder / "page.html")  # imports what draws
 
 
 def campaign(minutes: float, seed: int, only: str = "") -> Tally:

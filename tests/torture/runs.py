@@ -6,7 +6,6 @@ import json
 import multiprocessing
 import os
 import random
-import shutil
 import signal
 import tempfile
 import time
@@ -45,7 +44,7 @@ def train_command(recipe, out: Path, *more: object):
 @contextlib.contextmanager
 def scratch():
     WORK.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=WORK) as folder:
+    with tempfile.TemporaryDirectory(dir=WORK, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
@@ -217,10 +216,10 @@ def orphans(seed: int) -> None:
         ended = child.wait(limit=40)
         allowed = {signal.SIGKILL: (-9,), signal.SIGTERM: (143, -15), signal.SIGINT: (130, -2)}[sent]
         events["kills" if sent == signal.SIGKILL else "signals"] += 1
+        expect(ended.code != -999, f"{sent.name}: {ended.text[-300:]}")
         expect("Traceback" not in ended.text or ended.code == -2, f"traceback: {ended.text[-400:]}")
         expect(ended.code in allowed, f"{sent.name}: exit code {ended.code}: {ended.text[-300:]}")
         deadline = time.monotonic() + 15
         while child.survivors() and time.monotonic() < deadline:
             time.sleep(0.1)
         expect(not child.survivors(), f"{sent.name}: workers survive: {child.survivors()}")
-        shutil.rmtree(out, ignore_errors=True)

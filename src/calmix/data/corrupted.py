@@ -111,7 +111,10 @@ def write_corrupted(
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     with lock(out):
-        _write(images, labels, out, names, seed, jobs, frost_folder, progress)
+        try:
+            _write(images, labels, out, names, seed, jobs, frost_folder, progress)
+        finally:
+            (out / ".lock").unlink(missing_ok=True)  # the official layout has no such file
 
 
 def _write(

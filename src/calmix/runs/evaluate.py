@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from calmix import data, metrics
+from calmix import data, interrupts, metrics
 from calmix.calibrate import Temperature, fit_temperature
 from calmix.corruptions import ALL_CORRUPTIONS, SEVERITIES, frost_source
 from calmix.data.corrupted import read_corrupted
@@ -122,6 +122,7 @@ class _Evaluation:
         if missing and (reason := why_not_corrupted(self.splits.test)):
             raise InputError(f"corruptions: {self.run.recipe.dataset} {reason}")
         for done, (name, severity) in enumerate(missing, start=1):
+            interrupts.check()
             what = f"{name}-{severity}"
             scores = compute_metrics(self._predictions(what), temperature=self.temperature, members=False)
             summary.corrupted.setdefault(name, {})[severity] = scores

@@ -24,6 +24,7 @@ from calmix.workers import init_worker
 
 RETRIES = 2
 SECONDS_BETWEEN_REPORTS = 0.1
+POLL_SECONDS = 1.0
 
 
 class Executor(Protocol):
@@ -86,6 +87,7 @@ class ProcessExecutor:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.workers = [worker for worker in self.workers if worker.process.pid is not None]
         for worker in self.workers:
             worker.process.terminate()
         # They write a last checkpoint; one that does not end is not waited for.
@@ -105,7 +107,8 @@ class ProcessExecutor:
         while self.queue or any(worker.task for worker in self.workers):
             self._assign_tasks()
             busy = {worker.pipe: worker for worker in self.workers if worker.task}
-            for pipe in multiprocessing.connection.wait(list(busy)):
+            interrupts.check()
+            for pipe in multiprocessing.connection.wait(list(busy), timeout=POLL_SECONDS):
                 if result := self._receive(busy[pipe]):  # type: ignore[index]
                     yield result
 
@@ -124,9 +127,10 @@ class ProcessExecutor:
     def _start_worker(self) -> Worker:
         ours, theirs = self.multiprocessing.Pipe()
         process = self.multiprocessing.Process(target=work, args=(theirs, self.context))
-        process.start()
+        self.workers.append(Worker(process, ours))  # first: an interruption of the start must end it too
+        with interrupts.held():
+            process.start()
         theirs.close()
-        self.workers.append(Worker(process, ours))
         return self.workers[-1]
 
     def _receive(self, worker: Worker) -> TaskResult | None:
