@@ -165,7 +165,7 @@ def test_a_large_gz_is_refused(tmp_path, monkeypatch):
     from calmix.prediction_files import sources
 
     (tmp_path / "bomb.csv.gz").write_bytes(gzip.compress(b"0" * 10_000_000))
-    monkeypatch.setattr(sources, "available_memory", lambda: 4e6)
+    monkeypatch.setattr(sources, "free_memory", lambda: 4e6)
     with pytest.raises(InputError, match="too many for this machine"):
         load_predictions(tmp_path / "bomb.csv.gz")
 
@@ -216,7 +216,7 @@ def test_parquet_is_refused_by_its_header(tmp_path, monkeypatch):
     def small(name, size):
         raise InputError(f"{name} needs {size} bytes")
 
-    monkeypatch.setattr(module, "require_memory", small)
+    monkeypatch.setattr(module, "check_fits", small)
     with pytest.raises(InputError, match=r"t\.parquet needs \d+ bytes"):
         load_predictions(path)
 

@@ -106,4 +106,7 @@ def loss_value(name: str, value: Any) -> float:
     """An NLL as its file has it: null is infinite."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise InputError(f"{name} must be a number, got {value!r:.60}")
-    return np.inf if value is None else float(value)
+    try:
+        return np.inf if value is None else float(value)
+    except OverflowError:
+        raise InputError(f"{name} is too large for a float, got {value!r:.60}") from None

@@ -8,8 +8,9 @@ import numpy as np
 
 from calmix.errors import InputError
 from calmix.files import read_npy_header
+from calmix.memory import check_fits
 from calmix.prediction_files.contents import Arrays, Columns, NumpyArray, kind_of
-from calmix.prediction_files.sources import Source, require_memory
+from calmix.prediction_files.sources import Source
 
 GROUP = "groups_"  # of the arrays groups_<name>
 KINDS = ("logits", "probs")
@@ -55,9 +56,11 @@ def _read_member(source: str, archive: zipfile.ZipFile, name: str) -> NumpyArray
     size = math.prod(shape) * dtype.itemsize
     if size > info.file_size:
         raise InputError(f"{source}: {name!r} is truncated: {info.file_size:,} of {size:,} bytes")
-    require_memory(f"{source}: {name!r}", info.file_size)
+    check_fits(f"{source}: {name!r}", info.file_size)
     with archive.open(info) as file:
-        return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+        array = np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+        file.read()  # to the end, where the archive's checksum is compared
+        return array
 
 
 def read_npy(source: Source, values: str | None, columns: Columns) -> Arrays:

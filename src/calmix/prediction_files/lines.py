@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from calmix.errors import InputError
+from calmix.memory import check_fits
 from calmix.prediction_files.contents import Arrays, Columns, NumpyArray, kind_of
 from calmix.prediction_files.layout import find_layout
-from calmix.prediction_files.sources import Source, require_memory
+from calmix.prediction_files.sources import Source
 from calmix.prediction_files.tables import read_table
 
 MEMORY_PER_BYTE = 4  # of a file of JSON: Python's numbers and the arrays
@@ -17,7 +18,7 @@ MEMORY_PER_BYTE = 4  # of a file of JSON: Python's numbers and the arrays
 
 def read_lines(source: Source, values: str | None, options: Columns) -> Arrays:
     """One object a line; its keys are columns. "logits" or "probs" may hold a list, or an object by class."""
-    require_memory(source.name, MEMORY_PER_BYTE * source.size)
+    check_fits(source.name, MEMORY_PER_BYTE * source.size)
     rows: list[dict[str, Any]] = []
     with source.text() as text:
         for number, line in enumerate(text, start=1):

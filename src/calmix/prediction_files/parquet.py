@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from calmix.errors import InputError
+from calmix.memory import check_fits
 from calmix.prediction_files.contents import Arrays, Columns, NumpyArray
 from calmix.prediction_files.layout import find_layout
-from calmix.prediction_files.sources import Source, require_memory
+from calmix.prediction_files.sources import Source
 from calmix.prediction_files.tables import read_table
 
 
@@ -17,7 +18,7 @@ def read_parquet(source: Source, values: str | None, options: Columns) -> Arrays
         table = ParquetTable(source.name, _open(source, file))
         layout = find_layout(table, options)
         bytes_of_all = 8 * table.rows * len(layout.needed)
-        require_memory(source.name, bytes_of_all)
+        check_fits(source.name, bytes_of_all)
         return read_table(ArrowTable(source.name, table.file.read(columns=layout.needed)), layout, values)
 
 
@@ -113,7 +114,7 @@ class ParquetTable(ArrowTable):
         return is_list(self.schema.field(name).type)
 
     def column(self, name: str) -> NumpyArray:
-        require_memory(self.source, 8 * self.rows)
+        check_fits(self.source, 8 * self.rows)
         return ArrowTable(self.source, self.file.read(columns=[name])).column(name)
 
 

@@ -1,16 +1,12 @@
 """`read_arrays`: a file by its suffix, or standard input by the name of its format."""
 
 import csv
-import lzma
 import os
-import struct
-import tokenize
-import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from calmix import files
 from calmix.errors import InputError, one_of
 from calmix.prediction_files.arrays import read_npy, read_npz
 from calmix.prediction_files.contents import Arrays, Columns
@@ -21,11 +17,7 @@ from calmix.prediction_files.sources import STANDARD_INPUT, Source, open_source
 from calmix.prediction_files.tables import read_table
 from calmix.prediction_files.text import read_text
 
-READ_ERRORS = (
-    *(OSError, ValueError, EOFError, MemoryError, KeyError, OverflowError, RecursionError),
-    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, csv.Error, tokenize.TokenError),
-    *(SyntaxError, NotImplementedError, RuntimeError),
-)
+READ_ERRORS = (*files.READ_ERRORS, csv.Error)
 
 
 def _text(delimiter: str) -> Callable[[Source, str | None, Columns], Arrays]:

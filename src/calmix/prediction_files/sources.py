@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import math
 import os
 import sys
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from calmix.errors import InputError
+from calmix.memory import free_memory
 
 CHUNK = 1 << 20
 STANDARD_INPUT = "-"
@@ -51,7 +51,7 @@ def _standard_input() -> IO[bytes]:
 
 
 def _in_memory(name: str, opened: Callable[[], IO[bytes]], *, zipped: bool) -> Source:
-    limit, parts, total = available_memory() / 2, [], 0
+    limit, parts, total = free_memory() / 2, [], 0
     file = opened()
     stream: IO[bytes] = gzip.GzipFile(fileobj=file) if zipped else file  # type: ignore[assignment]
     try:
@@ -65,25 +65,3 @@ def _in_memory(name: str, opened: Callable[[], IO[bytes]], *, zipped: bool) -> S
             file.close()
     content = b"".join(parts)
     return Source(name, total, lambda: io.BytesIO(content))
-
-
-def require_memory(name: str, size: float) -> None:
-    """Refuse what a header promises where this machine could not hold it."""
-    if size > available_memory():
-        raise InputError(f"{name} needs {size:,.0f} bytes, more than this machine has free")
-
-
-def available_memory() -> float:
-    """Memory in bytes that can be had without swapping; infinite where it is unknown."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return float(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    try:
-        pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # Windows has no `os.sysconf`
-        return math.inf
-    return float(pages * size) if pages > 0 else math.inf

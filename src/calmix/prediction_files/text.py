@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from calmix.errors import InputError
+from calmix.memory import check_fits
 from calmix.prediction_files.contents import Columns, NumpyArray
 from calmix.prediction_files.layout import GROUP, USUAL, Table
-from calmix.prediction_files.sources import Source, require_memory
+from calmix.prediction_files.sources import Source
 
 SAMPLE, SAMPLE_VALUES = 100, 200_000  # rows, and values, by which NumPy's reader tells numbers from text
 WIDE = 2_000  # columns from which on NumPy's reader is the faster one
@@ -20,7 +21,7 @@ MEMORY_PER_BYTE = 1.5  # of a text file: its numbers as float64, and what is rea
 
 def read_text(source: Source, options: Columns, delimiter: str) -> Table:
     """The table of a text file with a header."""
-    require_memory(source.name, MEMORY_PER_BYTE * source.size)
+    check_fits(source.name, MEMORY_PER_BYTE * source.size)
     with source.text() as text:
         names = next(csv.reader(text, delimiter=delimiter), [])
     if not names:
