@@ -1,5 +1,6 @@
 """`calmix claims`"""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +34,9 @@ class Claims:
     CLAIMS). `python -c "help('calmix.paper.own_claims')"` shows how one is written."""
     json: bool = False
     """Print the claims as JSON, with every comparison."""
+    render: Path | None = None
+    """Folder, or .md file, for the results' first page: the claims as a matrix, pathology and cure, and what
+    is contradicted."""
 
 
 def main(arguments: list[str]) -> None:
@@ -40,13 +44,22 @@ def main(arguments: list[str]) -> None:
     from calmix.paper.own_claims import load_claims
     from calmix.paper.page import claim_lines
     from calmix.paper.regime import main_regimes
+    from calmix.paper.story import write_story
     from calmix.study.results import read_results
 
     args = tyro.cli(Claims, args=arguments, prog="calmix claims")
-    if args.dataset is not None:
-        one_of("dataset", args.dataset, data.NAMES)
     own = None if args.claims is None else load_claims(args.claims)
     results = read_results(find_runs([args.runs], reporter=Display()))
+    if args.dataset is not None:
+        names = dict.fromkeys(result.recipe.dataset for result in results)
+        one_of("dataset", args.dataset, tuple(names) or data.NAMES)
+    if args.render is not None:
+        target = args.render if args.render.suffix == ".md" else args.render / "README.md"
+        command = f"calmix claims {shlex.join(arguments)}"
+        with Display() as display:
+            written = write_story(results, target, command=command, reporter=display)
+        print(f"written: {target} and {len(written) - 1} figures")
+        return
     judged = judge_claims(results, own, dataset=args.dataset)
     if args.json:
         print(to_json(claims_record(judged)))

@@ -113,6 +113,8 @@ class Reproduce:
     """Log epochs, final numbers and figures: tensorboard or mlflow; :FOLDER or :ADDRESS says where."""
     dry_run: bool = False
     """Only list the runs, what exists of them, and how long the rest would take, one after the other."""
+    train: bool = True
+    """--no-train shows what is finished and trains nothing."""
     tflops: float | None = None
     """With --dry-run: estimate for a machine of so many sustained TFLOP/s instead of timing this one."""
 
@@ -138,7 +140,7 @@ def main(arguments: list[str]) -> int:
         paper_code=args.paper_code,
         train_on_validation=args.train_on_validation,
         data_root=args.data_root,
-        absent=args.dry_run,
+        absent=args.dry_run or not args.train,
     )
     if args.corrupted is not None:
         _check_corrupted(plan, args.corrupted)
@@ -156,13 +158,13 @@ def main(arguments: list[str]) -> int:
         for text in _notes(plan):
             display(Message(text))
         hours = None
-        if args.scale != "smoke" and args.on == "here":
+        if args.train and args.scale != "smoke" and args.on == "here":
             hours = _hours_left(plan, args)
             display(Message(_cost(hours, plan, args)))
         if args.keep:
             keep_finished(plan.runs, args.out, args.keep)
         errors: dict[str, str] = {}
-        for folder, part in _by_corrupted_folder(plan, args.corrupted):
+        for folder, part in _by_corrupted_folder(plan, args.corrupted) if args.train else ():
             errors |= run_plan(
                 part,
                 args.out,

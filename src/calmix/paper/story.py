@@ -1,0 +1,128 @@
+"""The first page of the results: the claims as a matrix, pathology and cure, what differs and why.
+
+Numbers come from the results that are given; the sentences beside them are written here.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from calmix import files
+from calmix.paper.claims import TOY, ClaimResult, Part, judge_claims
+from calmix.paper.claims_figures import matrix_figure
+from calmix.paper.page import CLAIMS_NOTE, part_text
+from calmix.paper.regime import Regime, main_regimes
+from calmix.progress import Progress, Reporter, ignore
+from calmix.report.figures.comparisons import bars
+from calmix.report.style import save_figure
+from calmix.study import quantities as q
+from calmix.study.results import Results
+
+METHODS = [
+    (ensemble, augment) for ensemble in ("batch", "mc", "deep") for augment in ("none", "mixup", "camixup")
+]
+HEAD = "pathology-and-cure"
+
+# Why a claim does not show on a data set: the likely reason, tested or not as the sentence says.
+REASONS = {
+    ("0a", "mnist"): "one network on MNIST is nearly calibrated without Mixup, so there is nothing to gain",
+    ("0b", "mnist"): "plain BatchEnsemble errs by less than a point here; the paper's by 1.8",
+    ("2", "cifar10"): "these networks are over-confident by 15 points without mixing, which Mixup removes",
+    (
+        "8",
+        "mnist",
+    ): "corruptions made for photographs turn the black ground of digits grey (likely, not tested)",
+}
+
+
+def write_story(results: Results, target: Path, *, command: str, reporter: Reporter = ignore) -> list[Path]:
+    """Write `target` (Markdown) with its figures in `figures/` beside it; returns all files."""
+    folder = target.parent / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    reporter(Progress("results", 0, 3, "claims"))
+    judged = judge_claims(results)
+    regimes = [r for r in main_regimes(results) if r.dataset != TOY and r.groups(METHODS)]
+    written = [target, folder / "claims.svg"]
+    lines = ["# Results", "", f"Made by `{command}`.", ""]
+    lines += _matrix(judged)
+    save_figure(matrix_figure(judged), written[-1])
+    for place, regime in enumerate(regimes):
+        reporter(Progress("results", 1 + place, 2 + len(regimes), regime.dataset))
+        name = HEAD if place == 0 else f"{HEAD}-{regime.dataset}"
+        written.append(folder / f"{name}.svg")
+        lines += _pathology(regime, written[-1])
+    lines += _contradicted(judged)
+    lines += ["## Every claim", "", CLAIMS_NOTE, ""]
+    for claim in judged:
+        lines += [f"**{claim.id}. {claim.text}**: {claim.line}.", ""]
+        lines += [f"- {part_text(part)}" for part in claim.parts if part.estimate is not None]
+        lines += [""]
+    with files.replacing(target) as file:
+        file.write(("\n".join(lines).rstrip() + "\n").encode())
+    return written
+
+
+def _matrix(judged: Sequence[ClaimResult]) -> list[str]:
+    words = Counter(part.verdict for claim in judged for part in claim.parts)
+    counts = ", ".join(f"{number} {word}" for word, number in words.most_common())
+    return [
+        "Each row is a claim of the paper, each square a comparison of one ensemble on one data set "
+        f"([what the words mean](#every-claim)): {counts}.",
+        "",
+        "![The paper's claims by data set and ensemble](figures/claims.svg)",
+        "",
+    ]
+
+
+def _pathology(regime: Regime, path: Path) -> list[str]:
+    groups = regime.groups(METHODS)
+    seeds = max(len(group.results) for group in groups)
+    where = f"{regime.dataset}, {regime.name}, up to {seeds} seeds"
+    save_figure(bars(groups, (q.ERROR, q.ECE), (q.MEMBER_ERROR, q.MEMBER_ECE), title=where), path)
+    return [
+        f"## Pathology and cure: {regime.dataset}",
+        "",
+        "The paper found that Mixup raises an ensemble's accuracy and harms its calibration, and that "
+        f"CAMixup keeps most of the one without the other. {_sentence(regime)}",
+        "",
+        f"![Error and ECE on {regime.dataset}](figures/{path.name})",
+        "",
+        f"*{where}: bars are means over seeds with their standard deviation, dots are runs, diamonds the "
+        "members' means.*",
+        "",
+    ]
+
+
+def _sentence(regime: Regime) -> str:
+    """What came out, ensemble by ensemble, in numbers."""
+    texts = []
+    for ensemble, title in (("batch", "BatchEnsemble"), ("mc", "MC-dropout"), ("deep", "deep ensemble")):
+        values = {}
+        for augment in ("none", "mixup", "camixup"):
+            results = regime.results.get((ensemble, augment), ())
+            if eces := q.ECE.values(results):
+                values[augment] = 100 * sum(eces) / len(eces)
+        if "none" in values and "mixup" in values:
+            cure = f", CAMixup {values['camixup']:.1f}" if "camixup" in values else ""
+            texts.append(f"{title} {values['none']:.1f} without mixing, Mixup {values['mixup']:.1f}{cure}")
+    return f"Here the pool's ECE in per cent was: {'; '.join(texts)}." if texts else ""
+
+
+def _contradicted(judged: Sequence[ClaimResult]) -> list[str]:
+    found: list[tuple[ClaimResult, Part]] = [
+        (claim, part) for claim in judged for part in claim.parts if part.verdict == "contradicted"
+    ]
+    if not found:
+        return []
+    lines = [
+        "## Contradicted here",
+        "",
+        "Parts whose whole interval lies on the other side of the claim:",
+        "",
+    ]
+    for claim, part in found:
+        reason = REASONS.get((claim.id, part.dataset))
+        lines.append(
+            f"- {claim.id}. {part_text(part)}" + (f". {reason[0].upper()}{reason[1:]}." if reason else "")
+        )
+    return [*lines, ""]
