@@ -77,6 +77,7 @@ def test_without_a_signal_nothing_happens():
 # The package itself is not imported: torch takes seconds.
 SCRIPT = """
 import importlib.util, os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 sys.argv = [{name!r}]
 spec = importlib.util.spec_from_file_location("interrupts", {path!r})
 spec.loader.exec_module(importlib.util.module_from_spec(spec))

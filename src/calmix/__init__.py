@@ -6,6 +6,7 @@ Every public name is loaded when it is first used, so that commands which need n
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import calmix.interrupts as _interrupts  # noqa: F401  (first: Ctrl-C while modules are imported)
 from calmix.version import __version__
 
 if TYPE_CHECKING:

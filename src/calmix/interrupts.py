@@ -18,6 +18,7 @@ GRACE_SECONDS = 5.0  # for the step that is being computed when SIGTERM arrives
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 _terminated = threading.Event()
 _sections = 0  # of `at_checkpoints`
+_holding = 0  # of `held`
 _before_imports: dict[signal.Signals, Any] = {}
 
 
@@ -60,15 +61,31 @@ def at_checkpoints() -> Iterator[None]:
 @contextlib.contextmanager
 def held() -> Iterator[None]:
     """Ctrl-C and SIGTERM arrive after the block, in which a process is started: what a handler raises during
-    a fork is lost. The new process lets them through again (`init_worker`)."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, CODES)
+    a fork is lost. The new process lets them through again (`init_worker`).
+
+    The mask is for the new process; a thread of this one may still receive a signal, so that handlers wait
+    too.
+    """
+    global _holding
+    main = threading.current_thread() is threading.main_thread()
+    interrupted: list[bool] = []
+    default = main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if default:
+        signal.signal(signal.SIGINT, lambda *_: interrupted.append(True))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, CODES) if hasattr(signal, "pthread_sigmask") else None
+    _holding += 1
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if mask is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        _holding -= 1
+        if default:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    if interrupted:
+        raise KeyboardInterrupt
+    if main and not _sections:
+        check()
 
 
 def terminated() -> bool:
@@ -110,6 +127,8 @@ def _exit(number: int, _: FrameType | None) -> None:
 def _on_sigterm(*_: object) -> None:
     first = not _terminated.is_set()
     _terminated.set()
+    if _holding:
+        return
     if not _sections:
         raise Terminated
     if first:

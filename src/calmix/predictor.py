@@ -41,7 +41,9 @@ class Predictor(nn.Module):
 
     >>> from calmix import BatchEnsemble, fit_temperature
     >>> model = BatchEnsemble(nn.Linear(2, 3), members=4)
-    >>> x, labels = torch.rand(60, 2), torch.arange(60) % 3
+    >>> x = torch.randn(60, 2)
+    >>> labels = model(x).mean(0).argmax(1)
+    >>> labels[::3] = 0
     >>> predictor = Predictor(model, fit_temperature(model(x).detach(), labels))
     >>> predictor(x).shape, torch.allclose(predictor(x).sum(1), torch.ones(60))
     (torch.Size([60, 3]), True)

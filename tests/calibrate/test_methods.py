@@ -127,7 +127,7 @@ def test_probabilities_are_refused_by_the_fitted_calibrator(method, order):
 def test_a_few_logits_that_nearly_sum_to_one_are_logits():
     fitted, *_ = fit("beta")
     assert fitted(torch.tensor([[[0.3, 0.7003]]])).shape == (1, 2)
-    with pytest.raises(InputError, match=r"logits\[0, 0\] is \[0.25, 0.75\]"):
+    with pytest.raises(InputError, match="these logits are probabilities"):
         fitted(torch.tensor([[[0.25, 0.75]]]))
 
 

@@ -77,7 +77,6 @@ def test_commands_keep_freed_memory(monkeypatch):
         (["evaluate"], "name at least one run"),
         (["report", "nowhere"], "no such folder"),
         (["claims", "--runs", "nowhere"], "no such folder"),
-        (["claims", "--dataset", "digts"], "did you mean 'digits'"),
         (["corrupt", "--dataset", "clusters", "--out", "x"], "clusters"),
         (["corrupt", "--dataset", "digts", "--out", "x"], "did you mean 'digits'"),
         (["corrupt", "--dataset", "digits", "--out", "x", "--jobs", "0"], "jobs must be at least 1"),
@@ -94,7 +93,7 @@ def test_commands_keep_freed_memory(monkeypatch):
         (["data", "--download", "cifr10"], "did you mean 'cifar10'"),
         (["audit", "nowhere.npz"], "nowhere.npz: no such file"),
         (
-            ["calibrate", "--validation", "nowhere.npz", "--test", "x.npz", "--out", "y.npz"],
+            ["calibrate", "fit", "nowhere.npz", "--out", "y.json"],
             "nowhere.npz: no such file",
         ),
     ],

@@ -97,7 +97,10 @@ def test_nan_in_a_table(folder):
 def test_a_policy_that_raises_loses_nothing(folder):
     code_, out, err = train("--augment", "mixers.py:make_broken")
     assert (code_, out) == (2, "")
-    assert "mixing mixers.py:make_broken raised KeyError" in err.splitlines()[-1]
+    assert (
+        "mixing mixers.py:make_broken: the policy make_broken.<locals>.policy raised KeyError"
+        in err.splitlines()[-1]
+    )
     assert "the last good checkpoint is kept" in err
     assert list((folder / "runs").glob("*/checkpoint.pt"))
 

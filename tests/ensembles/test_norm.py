@@ -122,5 +122,5 @@ def test_norms_that_do_more_than_normalise_are_refused_by_name():
     hooked = nn.BatchNorm1d(3)
     hooked.register_forward_hook(lambda module, args, out: None)
     for norm, name in ((Rectified(3), "Rectified"), (hooked, "BatchNorm1d")):
-        with pytest.raises(InputError, match=rf"1 \({name}\) is no plain batch norm, or has hooks"):
+        with pytest.raises(InputError, match=rf"1 \({name}\) is not a plain batch norm, or has hooks"):
             synchronise(nn.Sequential(nn.Linear(3, 3), norm))

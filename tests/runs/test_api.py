@@ -234,7 +234,9 @@ def test_a_mixer_of_ones_own(folder, monkeypatch, name):
 
 
 def test_a_mixer_that_fails(folder):
-    with pytest.raises(InputError, match=r"mixing mixers.py:make_broken raised KeyError.*checkpoint is kept"):
+    with pytest.raises(
+        InputError, match=r"mixing mixers.py:make_broken: .* raised KeyError.*checkpoint is kept"
+    ):
         train(folder, augment=f"{folder}/mixers.py:make_broken")
     with pytest.raises(InputError, match="must return a calmix mixer, or a policy"):
         train(folder, augment=f"{folder}/mixers.py:make_nothing")

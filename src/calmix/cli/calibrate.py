@@ -75,6 +75,8 @@ COMMANDS: dict[str, Any] = {"fit": Fit, "apply": Apply}
 USAGE = """usage: calmix calibrate fit VALIDATION --out CALIBRATOR.json
        calmix calibrate apply CALIBRATOR.json TEST --out CALIBRATED
 
+Example: calmix calibrate fit validation.npz --out calibrator.json
+
 `calmix calibrate fit --help` and `calmix calibrate apply --help` show the options with an example."""
 
 

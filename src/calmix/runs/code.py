@@ -136,7 +136,9 @@ def in_words(what: str, advice: str = "") -> Iterator[None]:
     """Turn an exception of the user's code into an `InputError` that says where it comes from."""
     try:
         yield
-    except InputError:
+    except InputError as error:
+        if advice and error.__cause__ is not None:  # of the user's code, already in words
+            raise InputError(f"{what}: {error}{advice}") from error.__cause__
         raise
     except Exception as error:
         lines = str(error).splitlines() or [""]

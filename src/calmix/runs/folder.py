@@ -97,7 +97,7 @@ class Run:
             model = build_ensemble(self.recipe, task["shape"], task["num_classes"])
             model.load_state_dict(weights)
         except (SafetensorError, *files.READ_ERRORS, AttributeError) as error:
-            if isinstance(error, InputError):
+            if isinstance(error, InputError) and code.is_code(self.recipe.network):
                 raise
             text = (str(error) or type(error).__name__).splitlines()[0]
             reason = text if not isinstance(error, KeyError) else f"it lacks {error}"

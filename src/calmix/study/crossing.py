@@ -35,8 +35,8 @@ def find_crossing(x: Sequence[float], y: Sequence[float], errors: Sequence[float
     Points that scatter more than their errors say widen the interval by as much (Birge's ratio).
 
     >>> found = find_crossing([0, 1, 2, 3], [2.1, 0.9, 0.1, -1.1], [0.1] * 4)
-    >>> round(found.value, 2), round(found.low, 2), round(found.high, 2)
-    (1.98, 1.72, 2.29)
+    >>> tuple(round(float(number), 2) for number in (found.value, found.low, found.high))
+    (1.98, 1.71, 2.3)
     """
     if not len(x) == len(y) == len(errors) or len(x) < MIN_POINTS:
         raise InputError(f"a crossing needs {MIN_POINTS} points or more, each with an error, got {len(x)}")

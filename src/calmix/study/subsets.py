@@ -78,7 +78,7 @@ class CompoundingLaw:
     def from_two(cls, one: float, two: float) -> "CompoundingLaw":
         """The forecast from single members and pairs of them.
 
-        >>> CompoundingLaw.from_two(0.02, 0.03)(8)
+        >>> round(CompoundingLaw.from_two(0.02, 0.03)(8), 4)
         0.0375
         """
         return cls(one, 2 * two - one)
