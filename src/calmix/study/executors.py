@@ -36,8 +36,8 @@ class Executor(Protocol):
 
     def __exit__(self, *_: object) -> None: ...
 
-    def submit(self, task: Task) -> None:
-        """Queue a task; tasks start in the order of submission."""
+    def submit(self, task: Task, *, first: bool = False) -> None:
+        """Queue a task; tasks start in the order of submission, `first` ones before all that wait."""
 
     def results(self) -> Iterator[TaskResult]:
         """Tasks as they end, until none is left; meanwhile more may be submitted."""
@@ -56,8 +56,8 @@ class SerialExecutor:
     def __exit__(self, *_: object) -> None:
         self.queue.clear()
 
-    def submit(self, task: Task) -> None:
-        self.queue.append(task)
+    def submit(self, task: Task, *, first: bool = False) -> None:
+        self.queue.insert(0 if first else len(self.queue), task)
 
     def results(self) -> Iterator[TaskResult]:
         while self.queue:
@@ -100,8 +100,8 @@ class ProcessExecutor:
             worker.pipe.close()
         self.workers.clear()
 
-    def submit(self, task: Task) -> None:
-        self.queue.append(task)
+    def submit(self, task: Task, *, first: bool = False) -> None:
+        self.queue.insert(0 if first else len(self.queue), task)
 
     def results(self) -> Iterator[TaskResult]:
         while self.queue or any(worker.task for worker in self.workers):

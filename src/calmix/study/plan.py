@@ -74,7 +74,7 @@ def run_plan(
 
     What is finished in a folder of `elsewhere` is not repeated; `on_finished` sees every run that is
     evaluated now. The longest tasks start first. When the last member of a deep ensemble is trained, the
-    ensemble is written and evaluated. A single run whose members wait for each other is divided over `jobs`
+    ensemble is written and evaluated next, before other tasks. A single run whose members wait for each other is divided over `jobs`
     processes. `hours` forecasts what is left of each run on one of `workers`, for the time left of all.
     """
     tasks: list[Task] = []
@@ -109,7 +109,7 @@ def run_plan(
             else:
                 members_left[task.recipe] -= 1
                 if members_left[task.recipe] == 0:
-                    executor.submit(replace(task, members=None))
+                    executor.submit(replace(task, members=None), first=True)
             reporter(Finished(task.name))
     if tasks:
         reporter(Finished(NAME, f"{total} tasks"))

@@ -71,7 +71,7 @@ class RayExecutor:
             self.ray.cancel(reference, force=True)
         self.ray.shutdown()
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: Task, *, first: bool = False) -> None:  # Ray has an order of its own
         parcel = Parcel.of(self.context.out / task.recipe.name) if self.pull else None
         self.running[self.work.remote(task, self.context, self.mailbox, parcel)] = task
 
