@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -137,15 +138,14 @@ class AuditReport:
         """`numbers` as JSON; what is not finite is null."""
         return to_json(self.numbers())
 
-    def to_html(self, path: str | os.PathLike[str], *, source: str = "") -> None:
-        """Write a page that needs no network; `source` says what was audited."""
-        from calmix.report.gallery import audit_figures  # matplotlib, loaded when first used
-        from calmix.report.page import audit_page
+    def to_html(self, path: str | os.PathLike[str], *, source: str = "", date: str | None = None) -> None:
+        """Write a page that needs no network; `source` says what was audited, `date` when (now)."""
+        from calmix.report.audit_page import audit_page  # matplotlib, loaded when first used
 
-        figures = [] if self.predictions is None else audit_figures(self.predictions)
         source = source or ", ".join(each["name"] for each in self.inputs)
+        date = date or datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
         with files.replacing(Path(path)) as file:
-            file.write(audit_page(self, figures, source=source).encode())
+            file.write(audit_page(self, source=source, date=date).encode(errors="backslashreplace"))
 
     def __str__(self) -> str:
         from calmix.auditing.text import report_text  # which imports this module

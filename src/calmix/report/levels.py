@@ -1,0 +1,84 @@
+"""Levels of confidence for readers who have never seen a reliability diagram: of 100 predictions made with
+about 80 % confidence, so many were right."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from calmix.auditing.reliability import ReliabilityBins
+from calmix.auditing.verdict import Verdict
+
+MOST = 5  # levels of one picture
+MIN_EXAMPLES = 30  # of a level that a sentence is made of
+
+
+@dataclass(frozen=True)
+class Level:
+    """Predictions of about one confidence: `expected` is their mean confidence, `actual` the share that was
+    right."""
+
+    label: str
+    expected: float
+    actual: float
+    examples: int
+
+    @property
+    def expected_of_100(self) -> int:
+        return round(100 * self.expected)
+
+    @property
+    def actual_of_100(self) -> int:
+        return round(100 * self.actual)
+
+    @property
+    def text(self) -> str:
+        return f"{self.expected_of_100} expected, {self.actual_of_100} right, of 100"
+
+
+def merge_levels(bins: ReliabilityBins, *, most: int = MOST) -> tuple[Level, ...]:
+    """Neighbouring bins joined to at most `most` levels of about equally many examples, the lowest first."""
+    count = bins.count.numpy().astype(np.float64)
+    middle = (count.cumsum() - count / 2) / count.sum()
+    part = np.minimum((most * middle).astype(int), most - 1)
+    levels = []
+    for k in np.unique(part):
+        of = part == k
+        weight = count[of] / count[of].sum()
+        expected = float(weight @ bins.confidence.numpy()[of])
+        actual = float(weight @ bins.accuracy.numpy()[of])
+        levels.append(Level(f"about {100 * expected:.0f} % sure", expected, actual, int(count[of].sum())))
+    return tuple(levels)
+
+
+def choose_level(levels: Sequence[Level], verdict: Verdict) -> Level:
+    """The level for a sentence: where the verdict is of an error, the one with the largest part in it and of
+    its direction; else the one with most examples."""
+    enough = [level for level in levels if level.examples >= MIN_EXAMPLES] or list(levels)
+    if verdict in ("calibrated", "inconclusive"):
+        return max(enough, key=lambda level: level.examples)
+    sign = {"over-confident": -1, "mixed": 0}.get(verdict, 1)
+
+    def part(level: Level) -> float:
+        error = level.examples * (level.actual - level.expected)
+        return sign * error if sign else abs(error)
+
+    return max(enough, key=part)
+
+
+def level_sentence(level: Level, *, outcome: str = "") -> str:
+    """Of `outcome`, a class whose probability is judged; of right predictions where it is empty.
+
+    >>> level_sentence(Level("", 0.801, 0.872, 1000))
+    'Of 100 predictions made with about 80 % confidence, 87 were right.'
+    """
+    if outcome:
+        return (
+            f"Of 100 cases with a probability of about {level.expected_of_100} % for {outcome}, "
+            f"{level.actual_of_100} were {outcome}."
+        )
+    were = "was" if level.actual_of_100 == 1 else "were"
+    return (
+        f"Of 100 predictions made with about {level.expected_of_100} % confidence, {level.actual_of_100} "
+        f"{were} right."
+    )
