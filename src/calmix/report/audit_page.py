@@ -60,13 +60,12 @@ def audit_page(report: AuditReport, *, source: str, date: str) -> str:
 def make_lead(report: AuditReport) -> Lead:
     """Of confidence, or of P(y = 1) where that is what is wrong and confidence does not show it."""
     bins, outcome = report.reliability, ""
-    evidence, predictions = report.evidence, report.predictions
-    positive = evidence.positive
-    if report.verdict == "mixed" and positive is not None and predictions is not None:
-        if positive.low > 0 or positive.high < 0:
-            outcome = _positive_name(report)
-            probs, labels = pool_rows(predictions.logits)[:, 1], predictions.known_labels
-            bins = reliability_bins(probs.clamp(0, 1), (labels == 1).double(), seed=report.seed)
+    predictions, positive = report.predictions, report.evidence.positive
+    shifted = positive is not None and not positive.low <= 0 <= positive.high
+    if report.verdict == "mixed" and shifted and predictions is not None:
+        outcome = _positive_name(report)
+        probs, labels = pool_rows(predictions.logits)[:, 1], predictions.known_labels
+        bins = reliability_bins(probs.clamp(0, 1), (labels == 1).double(), seed=report.seed)
     levels = merge_levels(bins)
     level = choose_level(levels, report.verdict)
     return Lead(level_sentence(level, outcome=outcome), level, levels, outcome or "right")

@@ -11,12 +11,12 @@ from calmix.metrics import Interval
 from calmix.report.tables import Cell, Table
 
 MANY = 12  # rows of a table that has a search field
-SINGLE_ONLY = ("data_uncertainty", "knowledge_uncertainty")  # of one model these say nothing
+OF_ENSEMBLES = ("data_uncertainty", "knowledge_uncertainty")  # of one model these say nothing
 
 
 @dataclass(frozen=True)
 class PlotCell(Cell):
-    """A cell that is drawn: an interval and its value on a scale from -`limit` to `limit`, 0 in the middle."""
+    """A cell that is drawn: an interval and its value on a scale from -`limit` to `limit`."""
 
     low: float = 0.0
     high: float = 0.0
@@ -67,7 +67,7 @@ def _search(rows: Sequence[object], what: str = "members") -> str:
 def _metrics(report: AuditReport) -> Table:
     names = [n for n in report.metrics if n in MEASURES]
     if len(report.members) == 1:
-        names = [n for n in names if n not in SINGLE_ONLY]
+        names = [n for n in names if n not in OF_ENSEMBLES]
     rows = tuple(_metric(name, report.metrics[name]) for name in names)
     level = f"{100 * report.level:g} % interval"
     heads = ("metric", "value", level, "by chance: mean", "by chance: 95 %", "p", "what it is")
@@ -100,7 +100,7 @@ def _null(name: str, value: float) -> str:
 
 
 def _members(report: AuditReport) -> Table:
-    limit = _limit([member.gap for member in report.members])
+    limit = interval_limit([member.gap for member in report.members])
     rows = tuple(
         (Cell(str(k), k), _percent(member.accuracy), _percent(member.ece), *_gap_cells(member.gap, limit))
         for k, member in enumerate(report.members)
@@ -111,7 +111,7 @@ def _members(report: AuditReport) -> Table:
 
 def gap_section(name: str, heading: str, what: str, rows: Sequence[GroupGap], note: str) -> Section:
     """Accuracy - confidence of each row."""
-    limit = _limit([row.gap for row in rows if row.direction != "too few"])
+    limit = interval_limit([row.gap for row in rows if row.direction != "too few"])
     cells = tuple(
         (
             Cell(row.name),
@@ -136,7 +136,7 @@ def gap_section(name: str, heading: str, what: str, rows: Sequence[GroupGap], no
 
 def _rates(report: AuditReport, note: str) -> Section:
     rows = report.class_rates
-    limit = _limit([row.difference for row in rows])
+    limit = interval_limit([row.difference for row in rows])
     cells = tuple(
         (
             Cell(row.name),
@@ -163,8 +163,8 @@ def _groups(report: AuditReport) -> Iterable[Section]:
         if by == TRUE:
             heading = "By true class (CAMixup's rule)"
             text = (
-                "The rule by which CAMixup mixes, not calibration: a rare class looks over-confident here even "
-                f"where all probabilities are right. {note}"
+                "The rule by which CAMixup mixes, not calibration: a rare class looks over-confident here "
+                f"even where all probabilities are right. {note}"
             )
             yield gap_section(f"groups-{place}", heading, "class", rows, text)
         else:
@@ -174,7 +174,10 @@ def _groups(report: AuditReport) -> Iterable[Section]:
 def _remedies(report: AuditReport) -> Table:
     rows = tuple(
         (
-            Cell(f"{remedy.method} (recommended)" if remedy.recommended else remedy.method, best=remedy.recommended),
+            Cell(
+                f"{remedy.method} (recommended)" if remedy.recommended else remedy.method,
+                best=remedy.recommended,
+            ),
             Cell(f"{remedy.nll:.4f}", remedy.nll),
             Cell(f"{remedy.brier:.4f}", remedy.brier),
             _percent(remedy.ece),
@@ -206,10 +209,11 @@ def _gap_cells(gap: Interval, limit: float, direction: str = "") -> tuple[Cell, 
     )
 
 
-def _limit(intervals: Sequence[Interval]) -> float:
-    """End of a plot's scale, so that nine in ten intervals are whole."""
+def interval_limit(intervals: Sequence[Interval], *, least: float = 0.02) -> float:
+    """End of a plot's scale: of a few intervals all are whole, of many nine in ten."""
     ends = sorted(max(abs(each.low), abs(each.high)) for each in intervals)
-    return max(0.02, ends[int(0.9 * (len(ends) - 1))] if ends else 1.0)
+    whole = 1.0 if len(ends) <= 2 * MANY else 0.9
+    return max(least, ends[int(whole * (len(ends) - 1))] if ends else 1.0)
 
 
 def _scale(limit: float) -> str:

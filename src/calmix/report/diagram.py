@@ -120,7 +120,7 @@ def draw_diagram(axes: Axes, diagram: Diagram, *, colour: str = BLUE, positive: 
     axes.set_xlabel("P(y = 1)" if positive else "confidence: how sure it was")
     axes.set_ylabel("rate of y = 1" if positive else "accuracy: how often it was right")
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(PercentFormatter(1.0))
+        axis.set_major_formatter(PercentFormatter(1.0, decimals=0))
 
 
 def _draw_band(axes: Axes, bins: ReliabilityBins) -> None:
@@ -142,7 +142,9 @@ def diagram_handles(diagrams: Sequence[Diagram], *, colour: str = BLUE) -> list[
     counts = np.concatenate([each.bins.count.numpy() for each in diagrams])
     if (counts < MIN_EXAMPLES).any():
         label = f"below {MIN_EXAMPLES} examples"
-        handles.insert(1, Line2D([], [], color=colour, alpha=FAINTEST, marker="o", linewidth=1.6, label=label))
+        handles.insert(
+            1, Line2D([], [], color=colour, alpha=FAINTEST, marker="o", linewidth=1.6, label=label)
+        )
     if any(each.corners is not None for each in diagrams):
         handles.append(Line2D([], [], color=VERMILION, linewidth=1.6, label="isotonic (CORP)"))
     if any(each.members is not None for each in diagrams):
@@ -166,7 +168,7 @@ def diagram_figure(
         bottom.stairs(share.numpy(), np.linspace(0, 1, BINS + 1), color=colour, fill=True, alpha=0.6)
         bottom.set_ylabel("share")
         bottom.set_ylim(bottom=0)
-        bottom.yaxis.set_major_formatter(PercentFormatter(1.0))
+        bottom.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         if legend:
             add_legend(drawing, diagram_handles([diagram], colour=colour))
     return drawing

@@ -49,8 +49,10 @@ def audit_csv(report: AuditReport) -> str:
     return csv_text(rows)
 
 
-EXTRA = ("null_mean", "null_95", "p_value", "examples", "accuracy", "confidence", "direction")
-EXTRA += ("mean_probability", "rate", "nll", "brier", "ece", "recommended")
+EXTRA = (
+    *("null_mean", "null_95", "p_value", "examples", "accuracy", "confidence", "direction"),
+    *("mean_probability", "rate", "nll", "brier", "ece", "recommended"),
+)
 
 
 def _row(table: str, name: str, value: Any, interval: Any, more: dict[str, Any]) -> dict[str, Any]:

@@ -12,17 +12,17 @@ GLOSSARY = {
     "Under-confident": "Less sure than it could be: it is right more often than it says.",
     "Mixed": "Too sure in some places and not sure enough in others; on average the errors cancel.",
     "Inconclusive": "Too few examples to tell whether the gap matters.",
-    "Member, pool": "An ensemble is several models, its members. The pool is the mean of their probabilities.",
+    "Member, pool": "Members are the models of an ensemble. The pool is the mean of their probabilities.",
     "Interval": "The range in which the true value lies, with the probability given (95 % unless said). "
     "Intervals that hold all at once are wider, so that none of many classes is accused by chance.",
     "By chance": "What a perfectly calibrated model with the same probabilities would show on as many "
     "examples: its mean, and the value that it exceeds in 5 % of cases.",
     "p": "How often a perfectly calibrated model would show an error at least as large. Small is suspicious.",
-    "Reliability diagram": "Predictions are sorted into bins by confidence. On the diagonal they are as often "
-    "right as they say; above it they are right more often.",
+    "Reliability diagram": "Predictions are sorted into bins by confidence. On the diagonal they are as "
+    "often right as they say; above it they are right more often.",
     "Consistency band": "Where the bins of a perfectly calibrated model would lie in 95 % of cases.",
     "Isotonic (CORP) curve": "The rising curve that fits the outcomes best, without bins.",
-    "Remedy": "A small correction of the probabilities, fitted on held-out examples; the model stays as it is.",
+    "Remedy": "A small correction of the probabilities, fitted on held-out examples; the model stays.",
     "Class-wise probability": "The mean probability given to a class, against how often it really occurs.",
 }
 GLOSSARY |= {

@@ -32,8 +32,11 @@ class Level:
         return round(100 * self.actual)
 
     @property
-    def text(self) -> str:
-        return f"{self.expected_of_100} expected, {self.actual_of_100} right, of 100"
+    def actual_text(self) -> str:
+        """The number of 100, which is 0 or 100 only where it is exactly so."""
+        if self.actual_of_100 == 100 and self.actual < 1:
+            return "more than 99"
+        return "less than 1" if self.actual_of_100 == 0 and self.actual > 0 else str(self.actual_of_100)
 
 
 def merge_levels(bins: ReliabilityBins, *, most: int = MOST) -> tuple[Level, ...]:
@@ -75,10 +78,10 @@ def level_sentence(level: Level, *, outcome: str = "") -> str:
     if outcome:
         return (
             f"Of 100 cases with a probability of about {level.expected_of_100} % for {outcome}, "
-            f"{level.actual_of_100} were {outcome}."
+            f"{level.actual_text} were {outcome}."
         )
     were = "was" if level.actual_of_100 == 1 else "were"
     return (
-        f"Of 100 predictions made with about {level.expected_of_100} % confidence, {level.actual_of_100} "
+        f"Of 100 predictions made with about {level.expected_of_100} % confidence, {level.actual_text} "
         f"{were} right."
     )

@@ -44,8 +44,8 @@ def reliability_figure(
     examples in each bin.
 
     The pool is thick. Its band is the range over seeds, of a single one the 95 % interval of each bin's
-    accuracy (Clopper and Pearson). With `difference=False` accuracy is drawn against confidence, and the diagonal is
-    calibrated.
+    accuracy (Clopper and Pearson). With `difference=False` accuracy is drawn against confidence, and the
+    diagonal is calibrated.
 
     >>> import torch
     >>> predictions = Predictions(torch.randn(4, 100, 3), torch.arange(100) % 3)

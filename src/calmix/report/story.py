@@ -39,7 +39,8 @@ def mixup_story(reports: Mapping[tuple[str, str], AuditReport]) -> Story:
         (name, tuple(_level(TITLES[kind], reports[name, kind]) for kind in TITLES)) for name in ensembles
     )
     note = (
-        "The bar is how often it was right, the mark how sure it was: a bar beyond its mark is under-confident."
+        "The bar is how often it was right, the mark how sure it was: a bar beyond its mark is "
+        "under-confident."
     )
     return Story(tuple(sentences), picture, note)
 
@@ -66,11 +67,11 @@ def _mixup(
         how = "less sure than it should be" if all(unders) else "surer than it should be"
         if len(set(unders)) > 1:
             how = "worse calibrated"
-        parts.append(f"made {_join(hurt, 'the ')} {how if len(hurt) == 1 else _plural(how)}")
+        parts.append(f"made {_names(hurt)} {how if len(hurt) == 1 else _plural(how)}")
     if helped := by.get("better", []):
-        parts.append(f"improved the calibration of {_join(helped, 'the ')}")
+        parts.append(f"improved the calibration of {_names(helped)}")
     if unclear := by.get("unclear", []):
-        parts.append(f"made no sure difference to {_join(unclear, 'the ')}")
+        parts.append(f"made no sure difference to {_names(unclear)}")
     return f"Mixup {_join(parts)}."
 
 
@@ -90,17 +91,17 @@ def _camixup(
     rest = [name for name in hurt if effects[name] != "better"]
     parts = []
     if cured:
-        parts.append(f"cured {_join(cured, 'the ')}")
+        parts.append(f"cured {_names(cured)}")
     if eased:
-        parts.append(f"brought {_join(eased, 'the ')} nearer to calibrated, though not within the tolerance")
+        parts.append(f"brought {_names(eased)} nearer to calibrated, though not within the tolerance")
     if rest:
-        parts.append(f"made no sure improvement to {_join(rest, 'the ')}")
+        parts.append(f"made no sure improvement to {_names(rest)}")
     return f"CAMixup {_join(parts)}."
 
 
 def _others(ensembles: Sequence[str], effects: Sequence[str]) -> str:
     worse = [name for name, effect in zip(ensembles, effects, strict=True) if effect == "worse"]
-    return f" It left {_join(worse, 'the ')} worse calibrated than Mixup did." if worse else ""
+    return f" It left {_names(worse)} worse calibrated than Mixup did." if worse else ""
 
 
 def _example(name: str, reports: Mapping[tuple[str, str], AuditReport]) -> str:
@@ -108,10 +109,10 @@ def _example(name: str, reports: Mapping[tuple[str, str], AuditReport]) -> str:
     mixup, camixup = reports[name, MIXUP], reports[name, CAMIXUP]
     after = mixup.temperature.ece_after_pool
     return (
-        f"Furthest off is the {name} with Mixup: right in {_percent(_accuracy(mixup))} of cases, and "
+        f"Furthest off is {_names([name])} with Mixup: right in {_percent(_accuracy(mixup))} of cases, and "
         f"{_percent(_confidence(mixup))} sure on average. Its calibration error (ECE) is "
-        f"{_percent(mixup.evidence.ece)}, against {_percent(reports[name, PLAIN].evidence.ece)} without Mixup "
-        f"and {_percent(camixup.evidence.ece)} with CAMixup. Without training again, temperature scaling "
+        f"{_percent(mixup.evidence.ece)}, against {_percent(reports[name, PLAIN].evidence.ece)} without "
+        f"Mixup and {_percent(camixup.evidence.ece)} with CAMixup. Without training again, temperature scaling "
         f"leaves {_percent(after)}."
     )
 
@@ -132,10 +133,13 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def _join(names: Sequence[str], article: str = "") -> str:
-    """
-    >>> _join(["a", "b", "c"])
-    'a, b and c'
-    """
-    words = [f"{article}{name}" for name in names]
+def _join(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _names(names: Sequence[str]) -> str:
+    """
+    >>> _names(["single network", "BatchEnsemble", "deep ensemble"])
+    'the single network, BatchEnsemble and the deep ensemble'
+    """
+    return _join([f"the {name}" if name[0].islower() else name for name in names])
