@@ -42,6 +42,7 @@ class TemperatureFit:
 class AuditReport:
     """Outcome of an audit. `metrics` are of the pool; `classes` are predicted classes, `class_rates` P(k) of
     every class, `groups` what `by` asked for beyond that. `inputs` are names and SHA-256 of files.
+    `positive_after` are, of two classes, the bins of P(y = 1) after the recommended remedy.
 
     `str` is a page for a terminal of 80 columns, `to_json` the numbers, `to_html` a page with diagrams.
     """
@@ -69,6 +70,7 @@ class AuditReport:
     seed: int
     notes: tuple[str, ...]
     inputs: tuple[dict[str, str], ...] = ()
+    positive_after: ReliabilityBins | None = None
     predictions: Predictions | None = field(default=None, repr=False)
 
     def numbers(self) -> dict[str, Any]:

@@ -62,7 +62,14 @@ def main(arguments: list[str]) -> None:
             {(ENSEMBLES[r.recipe.ensemble].long, r.recipe.mixing): a for r, a in reports.items()}
         )
         page = args.out / "report.html"
-        write_report(read_results(runs), page, figures=args.out / "figures", story=story, reporter=display)
+        write_report(
+            read_results(runs),
+            page,
+            figures=args.out / "figures",
+            story=story,
+            title="calmix demo",
+            reporter=display,
+        )
     console = Console()
     console.print(_table(reports))
     console.print(*story.sentences, sep="\n", highlight=False, markup=False)

@@ -48,6 +48,7 @@ def write_report(
     *,
     figures: Path | None = None,
     story: "Story | None" = None,
+    title: str = "calmix report",
     reporter: Reporter = ignore,
 ) -> list[Path]:
     """Write the page of `results`, and with `figures` each figure as SVG, PDF and PNG; the paths written. A
@@ -79,7 +80,7 @@ def write_report(
         reporter(Finished("figures", ""))
 
     claims = claims_table(judged) if judged_any else None
-    page = runs_page(results, drawn(), claims=claims, published=published, story=story)
+    page = runs_page(results, drawn(), claims=claims, published=published, title=title, story=story)
     with files.replacing(out) as file:
         file.write(page.encode(errors="backslashreplace"))
     return written

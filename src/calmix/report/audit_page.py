@@ -15,7 +15,7 @@ from calmix.report.downloads import audit_csv, downloads
 from calmix.report.glossary import GLOSSARY
 from calmix.report.levels import Level, choose_level, level_sentence, merge_levels
 from calmix.report.page import inline, render
-from calmix.report.style import GREEN, CaptionedFigure
+from calmix.report.style import BLUE, GREEN, CaptionedFigure
 from calmix.report.verdicts import VERDICTS
 from calmix.version import __version__
 
@@ -26,6 +26,16 @@ DIAGRAM = (
 POSITIVE = "The same of the probability of the second class, whichever class is predicted."
 
 
+CONFIDENCE = (
+    "All examples by how sure it was. The bar is how often it was right, the mark how often it expected to "
+    "be. Grey bars may be off by chance."
+)
+PROBABILITY = (
+    "All examples by the probability that it gave to {0}. The bar is how often it was {0}, the mark that "
+    "probability. Grey bars may be off by chance."
+)
+
+
 @dataclass(frozen=True)
 class Lead:
     """The picture at the top: one level as 100 dots, and all levels as bars."""
@@ -34,6 +44,7 @@ class Lead:
     level: Level
     levels: tuple[Level, ...]
     outcome: str = "right"
+    note: str = CONFIDENCE
 
 
 def audit_page(report: AuditReport, *, source: str, date: str) -> str:
@@ -59,16 +70,30 @@ def audit_page(report: AuditReport, *, source: str, date: str) -> str:
 
 def make_lead(report: AuditReport) -> Lead:
     """Of confidence, or of P(y = 1) where that is what is wrong and confidence does not show it."""
-    bins, outcome = report.reliability, ""
-    predictions, positive = report.predictions, report.evidence.positive
-    shifted = positive is not None and not positive.low <= 0 <= positive.high
-    if report.verdict == "mixed" and shifted and predictions is not None:
-        outcome = _positive_name(report)
-        probs, labels = pool_rows(predictions.logits)[:, 1], predictions.known_labels
-        bins = reliability_bins(probs.clamp(0, 1), (labels == 1).double(), seed=report.seed)
-    levels = merge_levels(bins)
+    bins, outcome, label = report.reliability, "", "about {:.0f} % sure"
+    if _shifted(report):
+        outcome, label = _positive_name(report), "about {:.0f} %"
+        bins = _positive_bins(report)
+    levels = merge_levels(bins, label=label)
     level = choose_level(levels, report.verdict)
-    return Lead(level_sentence(level, outcome=outcome), level, levels, outcome or "right")
+    sentence = level_sentence(level, outcome=outcome)
+    if report.verdict == "inconclusive" and level.kind == "unsure":
+        sentence += f" With {level.examples:,} of them, that may be chance."
+    note = PROBABILITY.format(outcome) if outcome else CONFIDENCE
+    return Lead(sentence, level, levels, outcome or "right", note)
+
+
+def _shifted(report: AuditReport) -> bool:
+    """Whether P(y = 1) is wrong in a way that confidence does not show."""
+    positive = report.evidence.positive
+    sure = positive is not None and not positive.low <= 0 <= positive.high
+    return sure and report.verdict == "mixed" and report.predictions is not None
+
+
+def _positive_bins(report: AuditReport) -> ReliabilityBins:
+    assert report.predictions is not None
+    probs, labels = pool_rows(report.predictions.logits)[:, 1], report.predictions.known_labels
+    return reliability_bins(probs.clamp(0, 1), (labels == 1).double(), seed=report.seed)
 
 
 def _positive_name(report: AuditReport) -> str:
@@ -98,13 +123,17 @@ def _captioned(report: AuditReport, diagrams: Mapping[str, Diagram]) -> Iterator
 
 def _before_after(report: AuditReport) -> Iterator[CaptionedFigure]:
     pair = {"Before": report.reliability, "After": report.reliability_after}
+    positive = _shifted(report) and report.positive_after is not None
+    if positive and report.positive_after is not None:
+        pair = {"Before": _positive_bins(report), "After": report.positive_after}
     captions = (
         "As it is now.",
         "On examples that the fit of the remedy has not seen. The nearer to the diagonal, the better.",
     )
+    both = [Diagram(bins) for bins in pair.values()]
     for (name, bins), caption in zip(pair.items(), captions, strict=True):
-        extra = {"colour": GREEN} if name == "After" else {}
-        drawing = diagram_figure(Diagram(bins), **extra)  # type: ignore[arg-type]
+        colour = GREEN if name == "After" else BLUE
+        drawing = diagram_figure(Diagram(bins), colour=colour, positive=positive, beside=both)
         yield CaptionedFigure(name.lower(), name, caption, f"{name}: {describe(bins)}", drawing)
 
 

@@ -21,7 +21,7 @@ from calmix.report.tables import Cell, Table
 from calmix.report.verdicts import VERDICTS
 from calmix.version import __version__
 
-KINDS = {"a": "over", "b": "under", "unclear": ""}  # colours of plots: a's side and b's side
+KINDS = {"a": "under", "b": "ok", "unclear": ""}  # colours of plots: blue for a, green for b
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ def comparison_page(
             f"{letter}: {side.name}",
             DIAGRAM,
             f"{letter}: {describe(side.diagram.bins)}",
-            diagram_figure(side.diagram, colour=colour),
+            diagram_figure(side.diagram, colour=colour, beside=[each.diagram for each in sides]),
         )
         for letter, side, colour in zip("ab", sides, (BLUE, GREEN), strict=True)
     )
@@ -80,13 +80,17 @@ def comparison_page(
 def sentence(comparison: Comparison) -> str:
     """Which of the two is better for sure, and in what."""
     better = {
-        side: [MEASURES[name].title for name, row in comparison.metrics.items() if row.better == side]
+        side: [_title(name) for name, row in comparison.metrics.items() if row.better == side]
         for side in ("a", "b")
     }
     parts = [f"{side} is better in {_join(names)}" for side, names in better.items() if names]
     if not parts:
         return "In no metric is one of the two better for sure."
     return "For sure, " + "; ".join(parts) + "."
+
+
+def _title(name: str) -> str:
+    return name if name in ("accuracy", "gap") else MEASURES[name].title
 
 
 def _join(names: Sequence[str]) -> str:

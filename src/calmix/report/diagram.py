@@ -153,9 +153,15 @@ def diagram_handles(diagrams: Sequence[Diagram], *, colour: str = BLUE) -> list[
 
 
 def diagram_figure(
-    diagram: Diagram, *, title: str = "", colour: str = BLUE, positive: bool = False, legend: bool = True
+    diagram: Diagram,
+    *,
+    title: str = "",
+    colour: str = BLUE,
+    positive: bool = False,
+    beside: Sequence[Diagram] = (),
 ) -> Figure:
-    """One diagram, square, over the share of examples in each bin; narrow enough for a phone."""
+    """One diagram over the share of examples in each bin, narrow enough for a phone; the legend explains
+    diagrams `beside` it too, so that all are equally high."""
     with styled():
         drawing, (top, bottom) = figure(4.4, 4.7, 2, 1, title=title, share=True, height_ratios=[5, 1])
         draw_diagram(top, diagram, colour=colour, positive=positive)
@@ -169,6 +175,5 @@ def diagram_figure(
         bottom.set_ylabel("share")
         bottom.set_ylim(bottom=0)
         bottom.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-        if legend:
-            add_legend(drawing, diagram_handles([diagram], colour=colour))
+        add_legend(drawing, diagram_handles([diagram, *beside], colour=colour))
     return drawing

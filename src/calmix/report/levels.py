@@ -1,6 +1,7 @@
 """Levels of confidence for readers who have never seen a reliability diagram: of 100 predictions made with
 about 80 % confidence, so many were right."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,6 +33,15 @@ class Level:
         return round(100 * self.actual)
 
     @property
+    def kind(self) -> str:
+        """Whether it is surely "over" or "under" what it expected: beyond two standard errors of chance."""
+        error = self.actual - self.expected
+        chance = 2 * math.sqrt(self.expected * (1 - self.expected) / self.examples)
+        if abs(error) <= chance:
+            return "unsure"
+        return "under" if error > 0 else "over"
+
+    @property
     def actual_text(self) -> str:
         """The number of 100, which is 0 or 100 only where it is exactly so."""
         if self.actual_of_100 == 100 and self.actual < 1:
@@ -39,7 +49,9 @@ class Level:
         return "less than 1" if self.actual_of_100 == 0 and self.actual > 0 else str(self.actual_of_100)
 
 
-def merge_levels(bins: ReliabilityBins, *, most: int = MOST) -> tuple[Level, ...]:
+def merge_levels(
+    bins: ReliabilityBins, *, most: int = MOST, label: str = "about {:.0f} % sure"
+) -> tuple[Level, ...]:
     """Neighbouring bins joined to at most `most` levels of about equally many examples, the lowest first."""
     count = bins.count.numpy().astype(np.float64)
     middle = (count.cumsum() - count / 2) / count.sum()
@@ -50,7 +62,7 @@ def merge_levels(bins: ReliabilityBins, *, most: int = MOST) -> tuple[Level, ...
         weight = count[of] / count[of].sum()
         expected = float(weight @ bins.confidence.numpy()[of])
         actual = float(weight @ bins.accuracy.numpy()[of])
-        levels.append(Level(f"about {100 * expected:.0f} % sure", expected, actual, int(count[of].sum())))
+        levels.append(Level(label.format(100 * expected), expected, actual, int(count[of].sum())))
     return tuple(levels)
 
 
