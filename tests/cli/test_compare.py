@@ -32,9 +32,20 @@ def test_the_page(files):
     assert max(map(len, out.splitlines()[3:])) <= 120
 
 
+def test_a_page_of_both_side_by_side(files, tmp_path):
+    page = tmp_path / "page.html"
+    code, out, err = run_command("compare", *files, *QUICK, "--html", page, "--json")
+    assert (code, err) == (0, "")
+    json.loads(out)
+    text = page.read_text()
+    assert text.count('class="verdict ') == 2
+    assert all(str(path) in text for path in files)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["--html", "nowhere/page.html"], "does not exist"),
         (["--by-id"], "no ids"),
         (["--by-id", "--unpaired"], "not both"),
         (["--level", "nan"], "--level"),

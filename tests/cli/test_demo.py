@@ -11,7 +11,10 @@ def test_the_demo_at_smoke_scale(tmp_path):
     assert len(find_runs([tmp_path])) == 12
     for word in ("BatchEnsemble", "MC-dropout", "deep ensemble", "camixup", "gap of", "seed 0"):
         assert word in out
-    assert (tmp_path / "report.html").read_text().rstrip().endswith("</html>")
+    page = (tmp_path / "report.html").read_text()
+    assert page.rstrip().endswith("</html>")
+    assert page.index('id="lead">Mixup ') < page.index("<h2>Runs</h2>")
+    assert "\nMixup " in out
     assert list((tmp_path / "figures").glob("*.pdf"))
     stamps = {run: run.model_path.stat().st_mtime_ns for run in find_runs([tmp_path])}
     assert run_command("demo", "--scale", "smoke", "--out", tmp_path)[0] == 0

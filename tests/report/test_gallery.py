@@ -1,11 +1,10 @@
 import numpy as np
-import pytest
 
-from calmix.report.gallery import audit_figures, standard_figures
+from calmix.report.gallery import figure_count, standard_figures
 from calmix.runs import folder
 from calmix.runs.presets import preset
 from calmix.study.results import read_results
-from tests.fabricate import fabricate, random_predictions
+from tests.fabricate import fabricate
 
 MIXED = np.random.default_rng(0).integers(0, 2, (5, 2, 4))
 
@@ -59,8 +58,7 @@ def test_a_run_that_has_just_begun_has_no_figure(tmp_path):
     assert list(standard_figures(results)) == []
 
 
-@pytest.mark.parametrize(("members", "label"), [(1, "model"), (3, "pool")])
-def test_an_audit_has_both_diagrams(members, label):
-    figures = audit_figures(random_predictions(members=members))
-    assert [figure.name for figure in figures] == ["reliability", "accuracy"]
-    assert figures[0].figure.legends[0].get_texts()[0].get_text() == label
+def test_the_number_of_figures_is_known_before_they_are_drawn(tmp_path):
+    runs = [fabricate(tmp_path, "batch", a, mixed=MIXED, corrupted=(0.6, 0.7)) for a in ("none", "camixup")]
+    results = read_results(runs)
+    assert figure_count(results) == len(list(standard_figures(results)))

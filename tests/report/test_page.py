@@ -1,75 +1,22 @@
 import dataclasses
-import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-import torch
 
-from calmix.auditing.advice import CAMixupAdvice
-from calmix.auditing.groups import ClassRate, GroupGap
-from calmix.auditing.measures import Estimate
-from calmix.auditing.reliability import ReliabilityBins
-from calmix.auditing.remedies import Remedy
-from calmix.auditing.report import AuditReport, Member, TemperatureFit
-from calmix.auditing.verdict import Evidence
-from calmix.metrics import Interval
 from calmix.paper.numbers import published
-from calmix.report.gallery import audit_figures, standard_figures
-from calmix.report.page import audit_page, runs_page
+from calmix.report.gallery import standard_figures
+from calmix.report.levels import Level
+from calmix.report.page import runs_page
+from calmix.report.story import Story
 from calmix.report.tables import Cell, Table
 from calmix.runs import folder
 from calmix.runs.presets import preset
 from calmix.study.results import Results, read_result, read_results
 from tests.fabricate import fabricate, random_predictions
+from tests.report.markup import check
 
 EVIL = "<script>document.title='run'</script>"
 QUOTED = """x" onmouseover="alert(1)' y"""
-VOID = {"meta", "link", "br", "path", "use", "rect", "image"}
-
-
-class Checker(HTMLParser):
-    """Finds elements that are not closed in order, what a page would load, and what it would run."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.loads, self.scripts, self.handlers, self.ids = [], [], 0, [], []
-
-    def handle_starttag(self, tag, attributes):
-        self.scripts += tag == "script"
-        for name, value in attributes:
-            if name.startswith("on"):
-                self.handlers.append(name)
-            if name == "id":
-                self.ids.append(value)
-            if name in ("src", "href", "xlink:href", "action", "srcset") and not value.startswith(
-                ("#", "data:")
-            ):
-                self.loads.append(value)
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.handle_starttag(tag, attributes)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag):
-        if tag not in VOID:
-            assert self.open.pop() == tag
-
-
-def check(text):
-    checker = Checker()
-    checker.feed(text)
-    assert checker.open == []
-    assert checker.loads == []
-    assert checker.handlers == []
-    assert checker.scripts == 2  # the template's
-    assert len(checker.ids) == len(set(checker.ids))
-    assert "@import" not in text
-    assert not re.search(r"url\((?!#)", text)
-    return text
 
 
 @pytest.fixture(scope="module")
@@ -145,65 +92,10 @@ def test_unfinished_runs_are_on_the_page_with_what_they_lack(tmp_path):
     assert "<svg" not in text
 
 
-def interval(value):
-    return Interval(value, value - 0.01, value + 0.01, resamples=0, level=0.95)
-
-
-def audit_report(members):
-    evidence = Evidence(
-        members=members,
-        examples=1234,
-        accuracy=0.9,
-        gap=interval(0.05),
-        ece=0.05,
-        member_gap=interval(0.03),
-        member_ece=0.03,
-        tests=(),
-        tolerance=0.02,
-        examples_needed=5000,
-    )
-    ones = torch.ones(1, dtype=torch.float64)
-    bins = ReliabilityBins(ones.long(), *[ones] * 6)
-    return AuditReport(
-        examples=1234,
-        num_classes=3,
-        metrics={"gap": Estimate(0.05, interval(0.05)), "ece": Estimate(0.05, None, 0.01, 0.02, 0.001)},
-        evidence=evidence,
-        verdict="under-confident",
-        explanation=f"explained {EVIL}",
-        members=(Member(0.9, 0.04, interval(0.02)),) * members,
-        by=("predicted-class", EVIL),
-        classes=(GroupGap(EVIL, 12, 0.5, 0.7, interval(-0.2), "over-confident"),),
-        class_rates=(ClassRate(EVIL, 12, 0.5, 0.7, interval(-0.2), "too low"),),
-        groups=(GroupGap(EVIL, 12, 0.5, 0.7, interval(-0.2), "over-confident", EVIL),),
-        remedies=(Remedy(EVIL, 1.0, 1.0, 0.1, interval(-0.1), "nll", recommended=True),),
-        temperature=TemperatureFit(1.5, 0.01),
-        camixup=CAMixupAdvice(False, 1, 1.0, ""),
-        advice=(f"take {EVIL}",),
-        reliability=bins,
-        reliability_after=bins,
-        tolerance=0.02,
-        level=0.95,
-        resamples=100,
-        seed=0,
-        notes=(f"note {QUOTED}",),
-    )
-
-
-def test_an_audit_has_its_verdict_every_number_and_both_diagrams():
-    figures = audit_figures(random_predictions(members=2))
-    text = check(audit_page(audit_report(2), figures, source=EVIL))
+def test_a_story_comes_first_and_is_escaped(tmp_path):
+    results = read_results([fabricate(tmp_path, "batch", "mixup")])
+    story = Story((f"Mixup {EVIL}", "then"), ((EVIL, (Level(EVIL, 0.7, 0.9, 500),)),), "note")
+    text = check(runs_page(results, [], story=story))
     assert EVIL not in text
-    assert text.count("<svg") == 2
-    assert "<strong>under-confident</strong>" in text
-    assert "1,234 examples, 3 classes" in text
-    assert "+5.00 %" in text
-    assert "<h2>Members</h2>" in text
-    assert "<h2>Predicted classes</h2>" in text
-    assert "<h2>Groups: &lt;script" in text
-    assert "<h2>Remedies</h2>" in text
-    assert "note x&#34; onmouseover" in text
-
-
-def test_a_single_model_has_no_table_of_members():
-    assert "<h2>Members</h2>" not in check(audit_page(audit_report(1), [], source="test.npz"))
+    assert text.index("Mixup &lt;script") < text.index("<h2>Runs</h2>")
+    assert "<b>90 %</b> right, 70 % sure" in text

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from torch import Tensor
+
 from calmix.auditing.advice import advise, advise_camixup
 from calmix.auditing.gaps import gap_intervals
 from calmix.auditing.groups import PREDICTED, class_rates, gap_rows, groupings, predicted_classes
 from calmix.auditing.measures import measure
-from calmix.auditing.reliability import reliability_bins
-from calmix.auditing.remedies import compare_remedies
+from calmix.auditing.reliability import ReliabilityBins, reliability_bins
+from calmix.auditing.remedies import Comparison, compare_remedies
 from calmix.auditing.report import AuditReport, Member, TemperatureFit
 from calmix.auditing.summary import Summary, summarise
 from calmix.auditing.verdict import decide, explain, gather_evidence
@@ -120,6 +122,7 @@ def audit(
         resamples=resamples,
         seed=seed,
         notes=_small(examples) + notes + comparison.notes,
+        positive_after=_positive_bins(comparison, predictions.labels, seed) if num_classes == 2 else None,
         inputs=tuple({key: str(value) for key, value in each.items()} for each in inputs),
         predictions=predictions,
     )
@@ -147,6 +150,12 @@ def _members(summary: Summary, level: float) -> tuple[Member, ...]:
             summary.member_accuracy, summary.member_ece, gaps, lows, highs, strict=True
         )
     )
+
+
+def _positive_bins(comparison: Comparison, labels: Tensor, seed: int) -> ReliabilityBins:
+    """Of P(y = 1) after the recommended remedy."""
+    probs = comparison.held_out[:, 1].clamp(0, 1)
+    return reliability_bins(probs, (labels[comparison.rows] == 1).double(), seed=seed)
 
 
 def _small(examples: int) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ class TemperatureFit:
 class AuditReport:
     """Outcome of an audit. `metrics` are of the pool; `classes` are predicted classes, `class_rates` P(k) of
     every class, `groups` what `by` asked for beyond that. `inputs` are names and SHA-256 of files.
+    `positive_after` are, of two classes, the bins of P(y = 1) after the recommended remedy.
 
     `str` is a page for a terminal of 80 columns, `to_json` the numbers, `to_html` a page with diagrams.
     """
@@ -68,6 +70,7 @@ class AuditReport:
     seed: int
     notes: tuple[str, ...]
     inputs: tuple[dict[str, str], ...] = ()
+    positive_after: ReliabilityBins | None = None
     predictions: Predictions | None = field(default=None, repr=False)
 
     def numbers(self) -> dict[str, Any]:
@@ -137,15 +140,14 @@ class AuditReport:
         """`numbers` as JSON; what is not finite is null."""
         return to_json(self.numbers())
 
-    def to_html(self, path: str | os.PathLike[str], *, source: str = "") -> None:
-        """Write a page that needs no network; `source` says what was audited."""
-        from calmix.report.gallery import audit_figures  # matplotlib, loaded when first used
-        from calmix.report.page import audit_page
+    def to_html(self, path: str | os.PathLike[str], *, source: str = "", date: str | None = None) -> None:
+        """Write a page that needs no network; `source` says what was audited, `date` when (now)."""
+        from calmix.report.audit_page import audit_page  # matplotlib, loaded when first used
 
-        figures = [] if self.predictions is None else audit_figures(self.predictions)
         source = source or ", ".join(each["name"] for each in self.inputs)
+        date = date or datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
         with files.replacing(Path(path)) as file:
-            file.write(audit_page(self, figures, source=source).encode())
+            file.write(audit_page(self, source=source, date=date).encode(errors="backslashreplace"))
 
     def __str__(self) -> str:
         from calmix.auditing.text import report_text  # which imports this module

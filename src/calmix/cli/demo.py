@@ -9,7 +9,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from calmix.auditing import audit
+from calmix.auditing import AuditReport, audit
 from calmix.errors import InputError, at_least, printable
 from calmix.progress import Display
 from calmix.runs.folder import Run
@@ -44,6 +44,7 @@ class Demo:
 
 def main(arguments: list[str]) -> None:
     from calmix.cli.report import write_report
+    from calmix.report.story import mixup_story
     from calmix.study.results import read_results
 
     args = tyro.cli(Demo, args=arguments, prog="calmix demo")
@@ -56,11 +57,22 @@ def main(arguments: list[str]) -> None:
         if errors := run_plan(dict.fromkeys(recipes, ()), args.out, executor, display):
             raise InputError("; ".join(f"{name}: {error}" for name, error in errors.items()))
         runs = [Run(args.out / recipe.name, recipe) for recipe in recipes]
-        table = _table(runs)
+        reports = {run: audit(run.predictions("test"), resamples=200) for run in runs}
+        story = mixup_story(
+            {(ENSEMBLES[r.recipe.ensemble].long, r.recipe.mixing): a for r, a in reports.items()}
+        )
         page = args.out / "report.html"
-        write_report(read_results(runs), page, figures=args.out / "figures")
+        write_report(
+            read_results(runs),
+            page,
+            figures=args.out / "figures",
+            story=story,
+            title="calmix demo",
+            reporter=display,
+        )
     console = Console()
-    console.print(table)
+    console.print(_table(reports))
+    console.print(*story.sentences, sep="\n", highlight=False, markup=False)
     console.print(
         "Gap: accuracy minus confidence in points; above 0 is under-confident. "
         f"Digits, {recipes[0].epochs} epochs of {recipes[0].network}, seed {args.seed}."
@@ -73,13 +85,12 @@ def main(arguments: list[str]) -> None:
     )
 
 
-def _table(runs: list[Run]) -> Table:
+def _table(reports: dict[Run, AuditReport]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("", "", "accuracy", "ECE", "gap of\nmembers", "gap of\npool"):
         table.add_column(heading, no_wrap=True)
     table.add_column("verdict", min_width=len("under-confidence"))
-    for run in runs:
-        report = audit(run.predictions("test"), resamples=200)
+    for run, report in reports.items():
         gaps = [member.gap.value for member in report.members]
         title = ENSEMBLES[run.recipe.ensemble].long if run.recipe.mixing == AUGMENTS[0] else ""
         shares = [f"{100 * report.metrics[name].value:.1f} %" for name in ("accuracy", "ece")]

@@ -4,12 +4,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from calmix.predictions import Predictions
 from calmix.report.figures import CaptionedFigure, bars, mixed_classes, severity_boxes, training_curves
 from calmix.report.reliability import Curve, reliability_figure
-from calmix.report.style import BLUE, colour, series_colours, series_label
+from calmix.report.style import colour, series_colours, series_label
 from calmix.runs.recipe import ENSEMBLES
-from calmix.study.influence import TopLabels
 from calmix.study.quantities import ECE, ERROR, MEMBER_ECE, MEMBER_ERROR
 from calmix.study.results import Group, Results
 
@@ -35,6 +33,15 @@ def standard_figures(results: Results) -> Iterator[CaptionedFigure]:
             yield from _severity(some, where, file)
             yield from _training(some, where, file)
             yield from _mixed(some, where, file)
+
+
+def figure_count(results: Results) -> int:
+    """About how many figures `standard_figures` gives, known before any is drawn."""
+    groups = results.groups()
+    datasets = {group.recipe.dataset for group in groups}
+    pairs = {(group.recipe.dataset, group.recipe.ensemble) for group in groups}
+    mixed = sum(any(result.mixed is not None for result in group.results) for group in groups)
+    return len(datasets) + 3 * len(pairs) + mixed
 
 
 def subject(groups: Sequence[Group], where: str = "") -> str:
@@ -135,17 +142,3 @@ def _mixed(groups: Sequence[Group], where: str, file: str) -> Iterator[Captioned
                 share, accuracy, names, colour=colour(group.augment), title=subject([group], where)
             ),
         )
-
-
-def audit_figures(predictions: Predictions) -> list[CaptionedFigure]:
-    """Both reliability diagrams of one ensemble."""
-    label = "pool" if len(predictions.logits) > 1 else "model"
-    panels = {"": [Curve(label, [TopLabels.of(predictions)], BLUE, members=True)]}
-    gaps, accuracies = (reliability_figure(panels, difference=difference) for difference in (True, False))
-    alt = "Lines of accuracy minus confidence in bins of confidence."
-    caption = "The same in another view: the diagonal is calibrated, above it is under-confident."
-    other_alt = "Lines of accuracy in bins of confidence."
-    return [
-        CaptionedFigure("reliability", "Accuracy minus confidence", RELIABILITY, alt, gaps),
-        CaptionedFigure("accuracy", "Accuracy against confidence", caption, other_alt, accuracies),
-    ]

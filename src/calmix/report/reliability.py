@@ -10,11 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from scipy import stats
+from scipy.stats import beta
 
 from calmix.errors import InputError
 from calmix.predictions import Predictions
-from calmix.report.style import BLUE, GREY, INK, NOTE, add_legend, figure, plain, styled
+from calmix.report.diagram import diagram_handles, diagram_of, draw_diagram
+from calmix.report.style import GREY, INK, NOTE, add_legend, figure, plain, styled
 from calmix.study.influence import BinnedLabels, TopLabels
 
 Array = npt.NDArray[np.float64]
@@ -42,9 +43,9 @@ def reliability_figure(
     """Accuracy - confidence against confidence in 15 bins: above 0 is under-confident. Below, the share of
     examples in each bin.
 
-    The pool is thick. Its band is the range over seeds, of a single one the 95 % (Wilson) interval of each
-    bin's accuracy. With `difference=False` accuracy is drawn against confidence, and the diagonal is
-    calibrated.
+    The pool is thick. Its band is the range over seeds, of a single one the 95 % interval of each bin's
+    accuracy (Clopper and Pearson). With `difference=False` accuracy is drawn against confidence, and the
+    diagonal is calibrated.
 
     >>> import torch
     >>> predictions = Predictions(torch.randn(4, 100, 3), torch.arange(100) % 3)
@@ -79,25 +80,28 @@ def reliability_figure(
     return drawing
 
 
-def plot_reliability(predictions: Predictions, ax: Axes | None = None, *, members: bool = True) -> Axes:
-    """Accuracy against confidence in 15 bins: the pool thick, its members thin, and a band for the 95 %
-    interval of each bin's accuracy. Above the diagonal is under-confident.
+def plot_reliability(
+    predictions: Predictions, ax: Axes | None = None, members: bool = True, *, positive: bool = False
+) -> Axes:
+    """Accuracy against confidence in 15 bins; above the diagonal is under-confident.
+
+    Each bin has the 95 % interval of its accuracy (Clopper and Pearson), and fades where it has fewer than 30
+    examples. The band around the diagonal is where a calibrated model's bins would be in 95 % of cases, given
+    these confidences (the consistency band). The curve is the isotonic regression of hits on confidences,
+    which needs no bins (CORP). Thin lines are members. With `positive`, of two classes, the rate of y = 1
+    against P(y = 1), which shows an error of the probability itself.
 
     Draws on `ax`, or on a new pyplot figure.
     """
-    label = "pool" if len(predictions.logits) > 1 else "model"
-    curve = Curve(label, [TopLabels.of(predictions)], BLUE, members)
+    diagram = diagram_of(predictions, members=members, positive=positive)
     with styled():
         if ax is None:
             from matplotlib import pyplot  # a window and a global list of figures, only where they are wanted
 
-            _, ax = pyplot.subplots(figsize=(4.4, 4.4), layout="constrained")
-        _draw(ax, curve, difference=False)
-        _finish(ax, difference=False)
-        ax.set_xlabel("confidence")
-        ax.set_ylabel("accuracy")
-        handles = _handles([curve])
-        ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(handles), borderpad=0)
+            _, ax = pyplot.subplots(figsize=(4.4, 4.6), layout="constrained")
+        draw_diagram(ax, diagram, positive=positive)
+        handles = diagram_handles([diagram])
+        ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderpad=0)
     return ax
 
 
@@ -150,12 +154,22 @@ def _points(seeds: Sequence[TopLabels | BinnedLabels], row: int, difference: boo
         each = (accuracies - confidences if difference else accuracies)[:, drawn]
         low, high = np.nanmin(each, 0), np.nanmax(each, 0)
     else:
-        intervals = [
-            stats.binomtest(round(k), int(n)).proportion_ci(LEVEL, "wilson")
-            for k, n in zip(hits, count, strict=True)
-        ]
-        low, high = np.array(intervals).T - (confidence if difference else 0)
+        shift = confidence if difference else 0
+        low, high = (end - shift for end in clopper_pearson(hits, count))
     return _Points(confidence, hits / count - (confidence if difference else 0), low, high, share)
+
+
+def clopper_pearson(hits: Array, count: Array, level: float = LEVEL) -> tuple[Array, Array]:
+    """Exact interval of rates hits / count.
+
+    >>> low, high = clopper_pearson(np.array([0.0]), np.array([10.0]))
+    >>> low.tolist(), round(float(high[0]), 3)
+    ([0.0], 0.308)
+    """
+    tail = (1 - level) / 2
+    low = beta.ppf(tail, hits, count - hits + 1)
+    high = beta.ppf(1 - tail, hits + 1, count - hits)
+    return np.where(hits > 0, low, 0.0), np.where(hits < count, high, 1.0)
 
 
 def _finish(axes: Axes, difference: bool) -> None:

@@ -30,6 +30,7 @@ def svg_text(figure: Figure, *, title: str = "", alt: str = "", name: str = "", 
     settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "calmix", "font.family": "sans-serif"}
     buffer = io.StringIO()
     with mpl.rc_context(settings):
+        _lay_out(figure)
         figure.savefig(buffer, format="svg", transparent=themed, metadata={"Date": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
@@ -51,6 +52,15 @@ def svg_text(figure: Figure, *, title: str = "", alt: str = "", name: str = "", 
         opening += f' role="img" aria-label="{html.escape(alt)}"'
     heading = f"<title>{html.escape(title)}</title>" if title else ""
     return f"{opening} {ROOT}>{heading}{rest.strip()}"
+
+
+def _lay_out(figure: Figure) -> None:
+    """Lay the figure out once and for all: otherwise every file that is saved draws it twice, first to lay it
+    out."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        figure.set_layout_engine(None)
 
 
 def _compact(tag: str, used: set[str], prefix: str, themed: bool) -> str:

@@ -32,6 +32,21 @@ for (const button of document.querySelectorAll("button.copy")) {
   });
 }
 
+// Search: rows that hold every word of the field stay.
+for (const field of document.querySelectorAll("input[data-table]")) {
+  const rows = [...document.getElementById(field.dataset.table).tBodies[0].rows];
+  const texts = rows.map(row => row.textContent.toLowerCase());
+  const output = field.parentElement.querySelector("output");
+  const search = () => {
+    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let count = 0;
+    rows.forEach((row, k) => { row.hidden = !words.every(word => texts[k].includes(word)); count += !row.hidden; });
+    output.textContent = `${count.toLocaleString("en")} of ${rows.length.toLocaleString("en")}`;
+  };
+  field.addEventListener("input", search);
+  search();
+}
+
 // A link from the table opens the run it leads to.
 const open = () => { const part = document.getElementById(location.hash.slice(1)); if (part) part.open = true; };
 addEventListener("hashchange", open);
