@@ -4,12 +4,15 @@ Hypothesis has no deadline: the time of an example depends on the load of the ma
 """
 
 import os
+import signal
 
 import hypothesis
 import pytest
 import torch
 
 torch.set_num_threads(1)
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in the background of a shell: tests send it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 hypothesis.settings.register_profile("no deadline", deadline=None)
 hypothesis.settings.load_profile("no deadline")
 

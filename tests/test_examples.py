@@ -17,11 +17,14 @@ LIBRARIES = {
     "lightning_loop": ("lightning", "torchmetrics"),
     "torchmetrics_collection": ("torchmetrics",),
 }
+OWN_TEST = ("audit_many_files",)  # which takes files: tests/examples
 MEMBERS, EPOCHS = 2, 20
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.py")))
+@pytest.mark.parametrize(
+    "name", sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in OWN_TEST)
+)
 def test_the_script_runs(name, tmp_path):
     for library in LIBRARIES.get(name, ()):
         pytest.importorskip(library)
@@ -29,7 +32,7 @@ def test_the_script_runs(name, tmp_path):
     command = [sys.executable, str(FOLDER / f"{name}.py")]
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert len(done.stdout.splitlines()) >= 2
+    assert done.stdout.strip()
     assert "nan" not in done.stdout
     assert not {path.name for path in tmp_path.iterdir()} - {"runs"}, "an example left files behind"
 

@@ -37,6 +37,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="kinds of cases whose names contain this")
     parser.add_argument("--case", help="NAME:SEED, as a finding prints it")
     args = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     prepare()
     try:
         if args.case:

@@ -74,8 +74,9 @@ def run_plan(
 
     What is finished in a folder of `elsewhere` is not repeated; `on_finished` sees every run that is
     evaluated now. The longest tasks start first. When the last member of a deep ensemble is trained, the
-    ensemble is written and evaluated next, before other tasks. A single run whose members wait for each other is divided over `jobs`
-    processes. `hours` forecasts what is left of each run on one of `workers`, for the time left of all.
+    ensemble is written and evaluated next, before other tasks. A single run whose members wait for each other
+    is divided over `jobs` processes. `hours` forecasts what is left of each run on one of `workers`, for the
+    time left of all.
     """
     tasks: list[Task] = []
     notes = recipe_differences(list(dict.fromkeys(recipe.replace(seed=0) for recipe in plan)))

@@ -149,11 +149,12 @@ def _independent(recipe: Recipe) -> bool:
 def adopt_members(source: Run, recipe: Recipe, out: Path) -> bool:
     """Copy the trained first members of a larger deep ensemble; whether it has them."""
     folders = [source.stream_folder(k) for k in range(recipe.members)]
-    if not all((folder / checkpoint.NEWEST).exists() for folder in folders):
+    states = [checkpoint.load(folder) for folder in folders]
+    if any(state is None for state in states):
         return False
     run = create(recipe, out)
-    for k, folder in enumerate(folders):
-        for name in (checkpoint.NEWEST, "metrics.jsonl"):
-            if (folder / name).exists():
-                shutil.copyfile(folder / name, run.stream_folder(k) / name)
+    for k, (folder, state) in enumerate(zip(folders, states, strict=True)):
+        checkpoint.save(run.stream_folder(k), {**(state or {}), "recipe": recipe.name})
+        if (folder / "metrics.jsonl").exists():
+            shutil.copyfile(folder / "metrics.jsonl", run.stream_folder(k) / "metrics.jsonl")
     return True
