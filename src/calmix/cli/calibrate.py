@@ -103,7 +103,8 @@ def fit(args: Fit) -> int:
     tried: dict[str, float] = {}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        method, order = args.method, args.order
+        method: str = args.method
+        order: Order = args.order
         name: str = method
         if method == "auto":
             remedies = audit(predictions, seed=args.seed).remedies
