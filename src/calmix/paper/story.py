@@ -23,6 +23,12 @@ METHODS = [
 ]
 HEAD = "pathology-and-cure"
 
+WORDS_NOTE = (
+    "*Shown*: the whole interval lies on the claimed side. *Consistent*: the estimate does, the interval "
+    "reaches across. *Undecided*: the estimate lies on the other side, the interval reaches across. "
+    "*Contradicted*: the whole interval lies on the other side."
+)
+
 # Why a claim does not show on a data set: the likely reason, tested or not as the sentence says.
 REASONS = {
     ("0a", "mnist"): "one network on MNIST is nearly calibrated without Mixup, so there is nothing to gain",
@@ -52,7 +58,7 @@ def write_story(results: Results, target: Path, *, command: str, reporter: Repor
         written.append(folder / f"{name}.svg")
         lines += _pathology(regime, written[-1])
     lines += _contradicted(judged)
-    lines += ["## Every claim", "", CLAIMS_NOTE, ""]
+    lines += ["## Every claim", "", WORDS_NOTE, "", CLAIMS_NOTE, ""]
     for claim in judged:
         lines += [f"**{claim.id}. {claim.text}**: {claim.line}.", ""]
         lines += [f"- {part_text(part)}" for part in claim.parts if part.estimate is not None]

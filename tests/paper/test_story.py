@@ -1,0 +1,20 @@
+import calmix.paper.story as story
+from calmix.runs.folder import find_runs
+from calmix.study.results import read_results
+from tests.fabricate import fabricate
+
+CONFIDENCES = {"none": 0.79, "mixup": 0.40, "camixup": 0.78}
+
+
+def test_the_first_page_has_the_matrix_the_figure_and_what_is_contradicted(tmp_path):
+    for ensemble in ("single", "batch", "deep"):
+        for augment, confidence in CONFIDENCES.items():
+            fabricate(tmp_path / "runs", ensemble, augment, accuracy=0.8, confidence=confidence)
+    results = read_results(find_runs([tmp_path / "runs"]))
+    written = story.write_story(results, tmp_path / "page" / "README.md", command="calmix claims")
+    assert all(path.exists() for path in written)
+    assert {path.name for path in written} == {"README.md", "claims.svg", "pathology-and-cure.svg"}
+    text = written[0].read_text()
+    assert "BatchEnsemble 1.0 without mixing, Mixup 40.0, CAMixup 2.0" in text
+    assert "- Claim 0a: single, digits: ECE: Mixup - none +39.00" in text
+    assert "## Contradicted here" in text
