@@ -16,5 +16,5 @@ def test_the_first_page_has_the_matrix_the_figure_and_what_is_contradicted(tmp_p
     assert {path.name for path in written} == {"README.md", "claims.svg", "pathology-and-cure.svg"}
     text = written[0].read_text()
     assert "BatchEnsemble 1.0 without mixing, Mixup 40.0, CAMixup 2.0" in text
-    assert "- Claim 0a: single, digits: ECE: Mixup - none +39.00" in text
+    assert "- Claim 0a: single, cifar10: ECE: Mixup - none +39.00" in text
     assert "## Contradicted here" in text

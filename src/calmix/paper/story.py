@@ -129,6 +129,7 @@ def _contradicted(judged: Sequence[ClaimResult]) -> list[str]:
     for claim, part in found:
         reason = REASONS.get((claim.id, part.dataset))
         lines.append(
-            f"- {claim.id}. {part_text(part)}" + (f". {reason[0].upper()}{reason[1:]}." if reason else "")
+            f"- Claim {claim.id}: {part_text(part)}"
+            + (f". {reason[0].upper()}{reason[1:]}." if reason else "")
         )
     return [*lines, ""]
