@@ -1,4 +1,4 @@
-"""Doctests of integrations are collected where their library is installed (`make check` installs them all)."""
+"""Doctests of integrations are collected where their library is installed; `make check` installs all."""
 
 import importlib.util
 
