@@ -2,7 +2,9 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
+import torch
 
 from calmix import InputError
 from calmix.runs.folder import create, epoch_line
@@ -69,10 +71,10 @@ def test_every_kind_of_run_can_be_timed(recipe):
 
 
 def test_sizes_of_the_papers_data_sets_are_known_without_them(tmp_path):
-    assert sizes("cifar100", tmp_path) == PAPER_SIZES["cifar100"]
-    assert sizes("digits", tmp_path) == DIGITS
+    assert sizes(preset("cifar100", "single"), tmp_path) == PAPER_SIZES["cifar100"]
+    assert sizes(preset("digits", "single"), tmp_path) == DIGITS
     with pytest.raises(InputError, match="mnist was not found"):
-        sizes("mnist", tmp_path)
+        sizes(preset("mnist", "single"), tmp_path)
 
 
 def test_hours_by_hand(tmp_path):
@@ -117,3 +119,18 @@ def test_runs_that_differ_in_their_seed_are_timed_once(tmp_path, monkeypatch):
     assert len(timed) == 2
     training, testing = images(recipes[0], DIGITS, 0)
     assert forecasts[recipes[0]].hours == pytest.approx((training + testing) / 3600)
+
+
+def test_steps_on_data_of_ones_own_are_timed_on_its_examples(tmp_path):
+    inputs = torch.rand(30, 7)
+    np.savez(
+        tmp_path / "mine.npz",
+        x_train=inputs,
+        y_train=np.arange(30) % 3,
+        x_test=inputs,
+        y_test=np.arange(30) % 3,
+    )
+    recipe = preset(tmp_path / "mine.npz", "single", network="mlp").replace(epochs=2, batch_size=8)
+    size = sizes(recipe, None)
+    assert (size.train, size.classes, size.shape) == (30, 3, (7,))
+    assert forecast({recipe: ()}, [tmp_path], None)[recipe].hours > 0

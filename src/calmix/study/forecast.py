@@ -17,6 +17,7 @@ from calmix.data.catalogue import look_up
 from calmix.progress import ignore
 from calmix.runs.build import Splits, build_network
 from calmix.runs.launch import Machine
+from calmix.runs.own import load_data
 from calmix.runs.recipe import Recipe
 from calmix.runs.trainer import Trainer, validation_interval
 from calmix.study.plan import Plan, State, locate_run, run_state
@@ -29,12 +30,14 @@ FORWARD = 1 / 3  # of a training step, whose backward pass costs twice the forwa
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of a data set that decide the time; `shape` is that of one example."""
+    """Sizes of a data set that decide the time; `shape` is that of one example. Steps are timed on
+    `examples`, or on random ones."""
 
     train: int
     test: int
     classes: int
     shape: tuple[int, ...]
+    examples: data.Examples | None = None
 
 
 PAPER_SIZES = {
@@ -52,12 +55,14 @@ class Forecast:
     hours: float
 
 
-def sizes(dataset: str, data_root: Path | None) -> Sizes:
-    """Sizes of a data set on this machine; of the paper's, also where they are not."""
-    if look_up(dataset, data_root).state != "present" and dataset in PAPER_SIZES:
-        return PAPER_SIZES[dataset]
-    whole = data.load(dataset, data_root)
-    return Sizes(len(whole.train), len(whole.test), len(whole.classes), tuple(whole.train.shape))
+def sizes(recipe: Recipe, data_root: Path | None) -> Sizes:
+    """Sizes of a recipe's data set on this machine; of the paper's, also where they are not."""
+    own = "dataset" in recipe.digests
+    if not own and recipe.dataset in PAPER_SIZES and look_up(recipe.dataset, data_root).state != "present":
+        return PAPER_SIZES[recipe.dataset]
+    whole = load_data(recipe, data_root)
+    counts = len(whole.train), len(whole.test), len(whole.classes)
+    return Sizes(*counts, tuple(whole.train.shape), whole.train if own else None)
 
 
 def forecast(
@@ -65,7 +70,8 @@ def forecast(
 ) -> dict[Recipe, Forecast]:
     """How far each run of a plan is in `folders`, and the time left: on one thread of this machine, timed,
     or on one of so many sustained TFLOP/s, by counted operations."""
-    by_dataset = {name: sizes(name, data_root) for name in {recipe.dataset for recipe in plan}}
+    by_dataset = {recipe.dataset: recipe for recipe in plan}
+    size_of = {name: sizes(recipe, data_root) for name, recipe in by_dataset.items()}
     seconds: dict[Recipe, float] = {}  # of a training step for an image, by kind of run
     forecasts = {}
     for recipe, corruptions in plan.items():
@@ -73,7 +79,7 @@ def forecast(
         state, left = run_state(recipe, corruptions, folder)
         hours = 0.0
         if state != "finished":
-            size, kind = by_dataset[recipe.dataset], dataclasses.replace(recipe, seed=0, smoothing=0.0)
+            size, kind = size_of[recipe.dataset], dataclasses.replace(recipe, seed=0, smoothing=0.0)
             if kind not in seconds:
                 seconds[kind] = (
                     operations(recipe, size) / (1e12 * tflops) if tflops else time_per_image(recipe, size)
@@ -121,7 +127,7 @@ def _time(recipe: Recipe, size: Sizes, batch: int, steps: int) -> float:
     """Two epochs of a few steps; the second is timed."""
     recipe = recipe.replace(epochs=2, batch_size=batch, shards=1, validation_size=FEW_IMAGES, by_group=False)
     shape = _shape(recipe, size)
-    train, few = (_random_part(shape, count, size.classes) for count in (batch * steps, FEW_IMAGES))
+    train, few = (_part(size, shape, count) for count in (batch * steps, FEW_IMAGES))
     splits = Splits(train, few, few, torch.arange(FEW_IMAGES), tuple(map(str, range(size.classes))))
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(
@@ -144,9 +150,11 @@ def _shape(recipe: Recipe, size: Sizes) -> tuple[int, ...]:
     return (3, recipe.image_size, recipe.image_size) if folder else size.shape
 
 
-def _random_part(shape: tuple[int, ...], count: int, classes: int) -> data.Part:
+def _part(size: Sizes, shape: tuple[int, ...], count: int) -> data.Examples:
+    if size.examples is not None:
+        return size.examples.take(torch.arange(count) % size.train)
     draw = torch.Generator().manual_seed(0)
-    labels = torch.arange(count) % classes
+    labels = torch.arange(count) % size.classes
     if len(shape) == 1:
         return data.Part(torch.randn(count, *shape, generator=draw), labels)
     channels, height, width = shape
