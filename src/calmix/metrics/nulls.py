@@ -107,11 +107,9 @@ def _binned(statistic: Statistic, sample: Sample, resamples: int, seed: int) -> 
         hits = sums_of_hits(torch.cat(cell), torch.cat(value), sums.shape[1], resamples, draw)
     else:
         resamples = _affordable(resamples, sample.size, MAX_DRAWS)
-        (hits,) = _hits_by_label([statistic], sample, resamples, seed)
+        hits = torch.cat([drawn for (drawn,) in _hits_by_label([statistic], sample, resamples, seed)])
     # The sample goes through the same operations as the draws, so that equal hits give equal values.
-    hits = torch.cat([sums[2:], hits])
-    fixed = sums[:2, :, None].expand(2, sums.shape[1], len(hits))
-    return statistic.value(statistic.cells(torch.cat([fixed, hits.T[None]])))
+    return _values(statistic, sums, torch.cat([sums[2:], hits]))
 
 
 def sums_of_hits(cell: Tensor, p: Tensor, cells: int, resamples: int, draw: torch.Generator) -> Tensor:
@@ -185,13 +183,14 @@ def classwise_errors(
         for block in part.blocks():
             for statistic, total in zip(statistics, part_sums, strict=True):
                 statistic.add(total, block)
-    hits = _hits_by_label(statistics, part, resamples, seed)
+    # The sample goes through the same operations as the draws, so that equal hits give equal values.
+    chunks = [[_values(each, some, some[2:])] for each, some in zip(statistics, part_sums, strict=True)]
+    for drawn in _hits_by_label(statistics, part, resamples, seed):
+        for each, some, hits, chunk in zip(statistics, part_sums, drawn, chunks, strict=True):
+            chunk.append(_values(each, some, hits))
     values = []
-    for statistic, whole, some, drawn in zip(statistics, sums, part_sums, hits, strict=True):
-        # The sample goes through the same operations as the draws, so that equal hits give equal values.
-        drawn = torch.cat([some[2:], drawn])
-        fixed = some[:2, :, None].expand(2, some.shape[1], len(drawn))
-        errors = statistic.value(statistic.cells(torch.cat([fixed, drawn.T[None]])))
+    for statistic, whole, some, chunk in zip(statistics, sums, part_sums, chunks, strict=True):
+        errors = torch.cat(chunk)
         if part is not sample:
             value = statistic.value(statistic.cells(whole))
             null_errors = errors[1:]
@@ -229,12 +228,18 @@ def _distribution(p: Tensor) -> Tensor:
     return result.T.contiguous()
 
 
+def _values(statistic: Statistic, sums: Tensor, hits: Tensor) -> Tensor:
+    """The statistic of each set of hits (R, cells), (R,); sizes and totals are those of the sums."""
+    fixed = sums[:2, :, None].expand(2, sums.shape[1], len(hits))
+    return statistic.value(statistic.cells(torch.cat([fixed, hits.T[None]])))
+
+
 def _hits_by_label(
     statistics: Sequence[Statistic], sample: Sample, resamples: int, seed: int
-) -> list[Tensor]:
-    """Hits per cell (R, cells) of each statistic, of drawn labels; each adds a hit to its label's cell."""
+) -> Iterator[list[Tensor]]:
+    """Hits per cell of drawn labels, (r, cells) for each statistic, a chunk of r resamples at a time; each
+    label adds a hit to its cell."""
     cells = [statistic.zeros().shape[1] for statistic in statistics]
-    parts: list[list[Tensor]] = [[] for _ in statistics]
     for count, draw in _chunks(resamples, max(1, 2 * CHUNK // max(cells)), seed):
         hits = [torch.zeros(count * size, dtype=torch.int64) for size in cells]
         for block in sample.blocks(max(1, CHUNK // max(count, 4 * sample.classes))):
@@ -243,9 +248,7 @@ def _hits_by_label(
                 cell = statistic.terms(block).cell.gather(1, labels)
                 cell += torch.arange(0, count * size, size)
                 total += cell.view(-1).bincount(minlength=len(total))
-        for part, total, size in zip(parts, hits, cells, strict=True):
-            part.append(total.view(count, size).double())
-    return [torch.cat(part) for part in parts]
+        yield [total.view(count, size).double() for total, size in zip(hits, cells, strict=True)]
 
 
 def draw_labels(block: Block, count: int, draw: torch.Generator) -> Tensor:
