@@ -11,22 +11,14 @@ from calmix.corruptions import CORRUPTIONS
 from calmix.errors import InputError, at_least, one_of
 from calmix.progress import Message, Reporter, ignore
 from calmix.runs import checkpoint
+from calmix.runs.api import make_recipe
 from calmix.runs.folder import Run, create
 from calmix.runs.launch import Machine, train
-from calmix.runs.presets import preset
 from calmix.runs.recipe import NETWORK_OPTIONS, Recipe
 from calmix.study.collection import Runs
 from calmix.study.executors import Executor, ProcessExecutor, SerialExecutor
 from calmix.study.plan import is_finished, run_plan
 from calmix.study.tasks import Context
-
-PRESET = {
-    "dataset": "digits",
-    "ensemble": "single",
-    "augment": "none",
-    "scale": "laptop",
-    "paper_code": False,
-}
 
 
 def sweep(
@@ -88,17 +80,9 @@ def grid_recipes(
     first = int(fields.pop("seed", 0))
     recipes: dict[Recipe, None] = {}
     for values in itertools.product(*grid.values()):
-        recipe = make_recipe({**fields, **dict(zip(grid, values, strict=True))})
+        recipe = make_recipe(**{**fields, **dict(zip(grid, values, strict=True))})
         recipes |= dict.fromkeys(recipe.replace(seed=seed) for seed in range(first, first + seeds))
     return list(recipes)
-
-
-def make_recipe(fields: Mapping[str, Any]) -> Recipe:
-    """The preset that `fields` choose, changed by the rest of them."""
-    choice = {name: fields.get(name, default) for name, default in PRESET.items()}
-    method = [choice.pop(name) for name in ("dataset", "ensemble", "augment")]
-    rest = {name: value for name, value in fields.items() if name not in PRESET}
-    return preset(*method, **choice).replace(**rest)
 
 
 def run_sweep(
