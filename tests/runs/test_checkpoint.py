@@ -114,3 +114,14 @@ def test_torch_opens_it(tmp_path):
 
 def test_no_checkpoint(tmp_path):
     assert checkpoint.load(tmp_path, reporter=pytest.fail) is None
+
+
+def test_a_kill_between_the_two_renames_leaves_nothing_behind(tmp_path):
+    save(tmp_path, 1, 2)
+    newest, previous = tmp_path / "checkpoint.pt", tmp_path / "checkpoint.previous.pt"
+    previous.unlink()
+    previous.hardlink_to(newest)  # the old one took its second name, the new one was never put in place
+    save(tmp_path, 3)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["checkpoint.previous.pt", "checkpoint.pt"]
+    newest.unlink()
+    assert checkpoint.load(tmp_path)["number"] == 2

@@ -38,6 +38,8 @@ def save(folder: Path, state: dict[str, Any]) -> None:
         with contextlib.suppress(FileNotFoundError):  # there is none yet
             os.link(folder / NEWEST, spare)
             os.replace(spare, folder / PREVIOUS)
+            # Renaming one link of a file to another of its links removes neither: after a kill right here.
+            spare.unlink(missing_ok=True)
 
 
 def load(folder: Path, *, reporter: Reporter = ignore, map_location: Any = "cpu") -> dict[str, Any] | None:
