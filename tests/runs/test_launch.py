@@ -194,6 +194,21 @@ def test_a_checkpoint_that_cannot_be_is_an_input_error(tmp_path, change):
         trained(recipe, tmp_path)
 
 
+@pytest.mark.parametrize(
+    "moments", [0.5, {"momentum_buffer": torch.zeros(2)}, {"momentum_buffer": "x"}], ids=str
+)
+def test_an_optimiser_with_strange_moments_is_an_input_error(tmp_path, moments):
+    recipe = tiny("batch", "mixup", epochs=2)
+    with pytest.raises(Stop):
+        trained(recipe, tmp_path, reporter=StopAt(2), save_seconds=0.0)
+    folder = tmp_path / recipe.name
+    state = checkpoint.load(folder)
+    state["optimiser"]["state"][0] = moments
+    checkpoint.save(folder, state)
+    with pytest.raises(InputError, match="its optimiser's state does not fit the parameters"):
+        trained(recipe, tmp_path)
+
+
 def test_a_checkpoint_without_its_recipe_is_of_an_earlier_version(tmp_path):
     recipe = tiny(epochs=2)
     with pytest.raises(Stop):
@@ -306,6 +321,8 @@ def test_a_machine_that_is_not_there(fields):
 def test_machines_have_at_least_one_of_everything(name):
     with pytest.raises(InputError, match=f"{name} must be at least 1"):
         Machine(**{name: 0})
+    with pytest.raises(InputError, match=f"{name} must be at most 4,096"):
+        Machine(**{name: 2**64})
     with pytest.raises(InputError, match="save_seconds must be at least 0"):
         Machine(save_seconds=float("nan"))
 

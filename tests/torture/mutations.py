@@ -193,7 +193,7 @@ def header_of(shape: str, dtype: str) -> bytes:
 
 def odd_array(array, chosen: Random):
     """The array with another type or shape, or odd values."""
-    values = array.astype(np.float64) if array.dtype.kind in "uifb" else array
+    values = np.atleast_1d(array.astype(np.float64) if array.dtype.kind in "uifb" else array)
     options = (
         lambda: values.astype(">f4"),
         lambda: values[::-1],

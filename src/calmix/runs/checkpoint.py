@@ -88,6 +88,20 @@ def restoring(folder: Path) -> Iterator[None]:
         ) from None
 
 
+def load_optimiser(optimiser: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    """Take the moments from `state`; rates and decays stay what the optimiser was made with."""
+    made_with = [{k: v for k, v in group.items() if k != "params"} for group in optimiser.param_groups]
+    optimiser.load_state_dict(state)
+    for group, own in zip(optimiser.param_groups, made_with, strict=True):
+        group.update(own)
+    for parameter, moments in optimiser.state.items():
+        shapes = (getattr(parameter, "shape", None), torch.Size())
+        if not isinstance(moments, dict) or any(
+            getattr(v, "shape", None) not in shapes for v in moments.values()
+        ):
+            raise ValueError("its optimiser's state does not fit the parameters")
+
+
 def digest(weights: Mapping[str, torch.Tensor]) -> str:
     """SHA-256 of names, types, shapes and bytes, whatever the order."""
     total = hashlib.sha256()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from calmix import ensembles, interrupts
-from calmix.errors import InputError, at_least
+from calmix.errors import InputError, at_least, at_most
 from calmix.progress import Message, Reporter, ignore
 from calmix.runs import checkpoint
 from calmix.runs.build import Splits, build_ensemble, check_build, load_splits
@@ -41,6 +41,7 @@ class Machine:
     def __post_init__(self) -> None:
         for name in ("threads", "devices", "nodes"):
             at_least(name, getattr(self, name), 1)
+            at_most(name, getattr(self, name), 4096)
         at_least("save_seconds", self.save_seconds, 0)
 
     @property

@@ -122,7 +122,7 @@ class Trainer:
             with checkpoint.restoring(self.folder):
                 self.position = self._checked(state)
                 self.model.load_state_dict(state["model"])
-                self.optimiser.load_state_dict(state["optimiser"])
+                checkpoint.load_optimiser(self.optimiser, state["optimiser"])
                 self.mixer.load_state_dict(state["mixer"])
         if self.fabric.is_global_zero:
             write_epochs(self.folder / "metrics.jsonl", self.position.history)
