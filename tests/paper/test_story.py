@@ -15,6 +15,22 @@ def test_the_first_page_has_the_matrix_the_figure_and_what_is_contradicted(tmp_p
     assert all(path.exists() for path in written)
     assert {path.name for path in written} == {"README.md", "claims.svg", "pathology-and-cure.svg"}
     text = written[0].read_text()
-    assert "BatchEnsemble 1.0 without mixing, Mixup 40.0, CAMixup 2.0" in text
+    assert (
+        "for none / Mixup / CAMixup: ECE % 1.00 / 40.00 / 2.00 with BE, 1.00 / 40.00 / 2.00 with DE." in text
+    )
     assert "- Claim 0a: single, cifar10: ECE: Mixup - none +39.00" in text
     assert "## Contradicted here" in text
+
+
+def test_the_crossing_follows_where_several_regimes_tell_it(tmp_path):
+    for size, confidence in ((250, 0.9), (500, 0.8), (1000, 0.7)):
+        for augment in ("none", "mixup"):
+            fields = {"dataset": "mnist", "scale": "laptop", "train_size": size}
+            shown = confidence if augment == "none" else 0.6
+            fabricate(
+                tmp_path / "runs", "deep", augment, accuracy=0.7 + size / 5000, confidence=shown, **fields
+            )
+    results = read_results(find_runs([tmp_path / "runs"]))
+    written = story.write_story(results, tmp_path / "README.md", command="calmix claims")
+    assert (tmp_path / "figures" / "mnist-crossing.svg") in written
+    assert "## When Mixup harms an ensemble" in written[0].read_text()

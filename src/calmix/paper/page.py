@@ -42,6 +42,8 @@ def print_items(plan: ItemPlan, rendered: Mapping[str, RenderedItem | str], cons
         if isinstance(shown, str):
             console.print(shown, soft_wrap=True, markup=False)
             continue
+        if shown.sentences:
+            console.print(" ".join(shown.sentences), soft_wrap=True, markup=False, highlight=False)
         for table in shown.tables:
             print_table(table, console)
 
@@ -69,6 +71,7 @@ def write_items(
         if isinstance(shown, str):
             lines += [shown, ""]
             continue
+        lines += [" ".join(shown.sentences), ""] if shown.sentences else []
         lines += [line for table in shown.tables for line in (table.markdown(), "")]
         for captioned in shown.figures:
             reporter(Progress("writing", place, len(plan.items), captioned.name))

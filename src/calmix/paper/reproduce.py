@@ -183,5 +183,6 @@ def _join(parts: Sequence[RenderedItem | str]) -> RenderedItem | str:
     whole = [part for part in parts if isinstance(part, RenderedItem)]
     if not whole:
         return next((part for part in parts if isinstance(part, str)), "not run")
+    sentences = dict.fromkeys(sentence for part in whole for sentence in part.sentences)
     tables = tuple(table for part in whole for table in part.tables)
-    return RenderedItem(tables, tuple(figure for part in whole for figure in part.figures))
+    return RenderedItem(tuple(sentences), tables, tuple(figure for part in whole for figure in part.figures))

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from matplotlib.figure import Figure
 
 from calmix.paper.numbers import published
+from calmix.paper.prose import came_out
 from calmix.paper.regime import Method, Regime
 from calmix.report import figures
 from calmix.report.figures import CaptionedFigure
@@ -22,7 +23,7 @@ from calmix.study.estimates import NotRunError
 from calmix.study.quantities import Quantity
 from calmix.study.results import Group, Result
 
-Shown: TypeAlias = Iterator[Table | CaptionedFigure]
+Shown: TypeAlias = Iterator[str | Table | CaptionedFigure]  # sentences, tables and figures
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Variant:
 class RenderedItem:
     """What is shown of an item."""
 
+    sentences: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     figures: tuple[CaptionedFigure, ...] = ()
 
@@ -69,12 +71,13 @@ Variants: TypeAlias = Callable[[str, str], Sequence[Variant]]  # of a data set a
 
 @dataclass(frozen=True)
 class Item:
-    """A table or figure; it decorates the function that draws it, whose name is its name and whose docstring
-    says what it shows.
+    """A table or figure; it decorates the function that draws it, whose name is its name.
 
-    `dataset` is where it has one of its own. An item that `calibrates` fits something on validation images,
-    on which no run of it may be trained. An item with `variants` needs runs that differ in more than the
-    method, and draws them on its own.
+    The paragraphs of that function's docstring are its prose: what it shows, what the paper found, and then,
+    each begun with a data set's name, why something else came out there (the likely reason, tested or not as
+    it says). `dataset` is where it has one of its own. An item that `calibrates` fits something on validation
+    images, on which no run of it may be trained. An item with `variants` needs runs that differ in more than
+    the method, and draws them on its own.
     """
 
     title: str
@@ -93,8 +96,13 @@ class Item:
         return self.draw.__name__.replace("_", "-")
 
     @property
+    def prose(self) -> list[str]:
+        """The paragraphs of its docstring."""
+        return [" ".join(text.split()) for text in (self.draw.__doc__ or "").split("\n\n")]
+
+    @property
     def shows(self) -> str:
-        return " ".join((self.draw.__doc__ or "").split())
+        return self.prose[0]
 
     def variants_of(self, dataset: str, scale: str) -> Sequence[Variant]:
         """What is trained for it on a data set at a scale, for each seed."""
@@ -108,9 +116,15 @@ class Item:
 
     def render(self, *regimes: Regime, results: "VariantResults | None" = None) -> RenderedItem:
         """Its tables and figures, from the main regimes of the data sets, or from the results of variants."""
-        shown = list(self.draw(Sheet(self, regimes, results or {})))
+        sheet = Sheet(self, regimes, results or {})
+        shown = list(self.draw(sheet))
+        datasets = dict.fromkeys(result.recipe.dataset for result in sheet.results)
+        reasons = dict(text.split(": ", 1) for text in self.prose[2:])
+        sentences = [*self.prose[1:2], *(each for each in shown if isinstance(each, str))]
+        sentences += [reasons[dataset] for dataset in datasets if dataset in reasons]
         tables = tuple(each for each in shown if isinstance(each, Table))
-        return RenderedItem(tables, tuple(each for each in shown if isinstance(each, CaptionedFigure)))
+        figures = tuple(each for each in shown if isinstance(each, CaptionedFigure))
+        return RenderedItem(tuple(filter(None, sentences)), tables, figures)
 
 
 VariantResults: TypeAlias = Mapping[Variant, tuple[Result, ...]]
@@ -152,6 +166,10 @@ class Sheet:
     def groups(self, methods: Sequence[Method] = ()) -> list[Group]:
         """The methods that were run, data set by data set."""
         return [group for regime in self.regimes for group in regime.groups(methods or self.item.methods)]
+
+    def came_out(self, *quantities: Quantity, methods: Sequence[Method] = ()) -> str:
+        """The numbers in a sentence for each data set."""
+        return came_out(self.regimes, quantities, methods or self.item.methods)
 
     def table(self, caption: str, *quantities: Quantity, methods: Sequence[Method] = ()) -> Table:
         """A row for each method; of several data sets the columns of one after those of the other."""
