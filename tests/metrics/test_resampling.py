@@ -199,3 +199,11 @@ def test_bad_options_raise():
         bootstrap(metrics.ece, *sample, resamples=1)
     with pytest.raises(InputError, match="num_bins is 0"):
         bootstrap(functools.partial(metrics.ece, num_bins=0), *sample)
+
+
+@pytest.mark.parametrize("resamples", [10**12, 2**70])
+def test_absurd_numbers_of_resamples_are_refused(resamples):
+    probs, labels = torch.eye(2), torch.tensor([0, 1])
+    for judge in (bootstrap, metrics.null):
+        with pytest.raises(InputError, match=f"resamples is {resamples:,}: it must be at most 1,000,000"):
+            judge(metrics.ece, probs, labels, resamples=resamples)

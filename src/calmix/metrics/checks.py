@@ -136,6 +136,11 @@ def check_logits(logits: Tensor, start: int = 0) -> None:
         )
 
 
+MOST = 1_000_000  # bins, classes, resamples
+
+
 def check_count(name: str, value: int, least: int = 1) -> None:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InputError(f"{name} is {value!r}: it must be an integer, at least {least}")
+    if value > MOST:
+        raise InputError(f"{name} is {value:,}: it must be at most {MOST:,}")

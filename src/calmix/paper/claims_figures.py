@@ -1,6 +1,8 @@
 """The claims drawn: a matrix of all parts, and a forest plot of each claim."""
 
 import math
+import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from matplotlib.axes import Axes
@@ -21,6 +23,7 @@ COLOURS = {
     "contradicted": "#C0392B",
     "not run": "#EEEEEE",
 }
+NAME_WIDTH = 165  # points
 
 
 def claims_figures(judged: Sequence[ClaimResult]) -> Iterator[CaptionedFigure]:
@@ -41,7 +44,7 @@ def matrix_figure(judged: Sequence[ClaimResult], *, title: str = "") -> Figure:
         raise InputError("no claim has a part to draw")
     with styled():
         height = 0.9 + 0.27 * len(judged)
-        drawing, (axes,) = figure(1.2 + 0.62 * len(columns), height, title=title)
+        drawing, (axes,) = figure(3.0 + 0.45 * len(columns), height, title=title)
         for row, claim in enumerate(judged):
             for column, (dataset, ensemble) in enumerate(columns):
                 parts = [p for p in claim.parts if (p.dataset, p.ensemble) == (dataset, ensemble)]
@@ -53,13 +56,14 @@ def matrix_figure(judged: Sequence[ClaimResult], *, title: str = "") -> Figure:
                     )
         axes.set_xlim(-0.6, len(columns) - 0.4)
         axes.set_ylim(len(judged) - 0.4, -0.6)
-        axes.set_yticks(range(len(judged)), [claim.id for claim in judged])
+        names = [f"{claim.id}  {textwrap.shorten(claim.text, 33, placeholder=' ...')}" for claim in judged]
+        axes.set_yticks(range(len(judged)), [plain(name) for name in names], ha="left")
+        axes.tick_params(axis="y", pad=NAME_WIDTH)
         axes.set_xticks(range(len(columns)), [ENSEMBLES[ensemble].short for _, ensemble in columns])
         axes.xaxis.tick_top()
         axes.tick_params(length=0)
         axes.grid(visible=False)
         axes.spines[:].set_visible(False)
-        axes.set_ylabel("claim")
         for dataset in dict.fromkeys(dataset for dataset, _ in columns):
             places = [place for place, (name, _) in enumerate(columns) if name == dataset]
             middle = sum(places) / len(places)
@@ -78,7 +82,8 @@ def _columns(judged: Sequence[ClaimResult]) -> list[tuple[str, str]]:
         if part.verdict != "not run" or part.dataset != "folder"
     }
     order = list(ENSEMBLES)
-    return sorted(pairs, key=lambda pair: (pair[0], order.index(pair[1])))
+    run = Counter(part.dataset for claim in judged for part in claim.parts if part.verdict != "not run")
+    return sorted(pairs, key=lambda pair: (-run[pair[0]], pair[0], order.index(pair[1])))
 
 
 def forest_figure(claim: ClaimResult, *, title: str = "") -> Figure:

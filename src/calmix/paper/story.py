@@ -19,6 +19,7 @@ from calmix.progress import Progress, Reporter, ignore
 from calmix.report.figures.comparisons import bars
 from calmix.report.style import save_figure
 from calmix.study import quantities as q
+from calmix.study.crossing import MIN_POINTS
 from calmix.study.results import Results
 
 METHODS = [
@@ -110,6 +111,9 @@ def _crossing(results: Results, folder: Path, written: list[Path]) -> list[str]:
     """When Mixup harms an ensemble, where runs of several regimes tell it."""
     seeds = 1 + max((result.recipe.seed for result in results), default=0)
     plan = plan_items([crossing], dataset="mnist", scale="laptop", seeds=seeds, absent=True)
+    runs = [result for result in results if result.recipe in plan.runs]
+    if len({(result.recipe.dataset, result.recipe.train_size) for result in runs}) < MIN_POINTS:
+        return []
     shown = render_plan(plan, results)[crossing.name]
     if isinstance(shown, str):
         return []

@@ -54,7 +54,7 @@ def test_the_hardest_class_is_on_top_and_every_member_has_a_dot():
     assert [sorted(line.get_xdata()) for line in dots] == [[50, 50], [50, 100], [0, 25]]
     means = [path[0, 0] for path in panel.collections[0].get_segments()]
     assert means == pytest.approx([50, 75, 12.5])
-    assert [bar.get_width() for bar in beside.patches] == pytest.approx([40, 60, 90])
+    assert beside.get_lines()[0].get_xdata() == pytest.approx([40, 60, 90])
 
 
 def test_dots_at_both_ends_are_whole():
@@ -71,7 +71,7 @@ def test_without_accuracies_the_class_that_is_mixed_most_is_on_top():
 
 def test_a_class_without_test_images_has_no_accuracy():
     _, beside = mixed_classes(SHARE, np.array([0.9, np.nan, 0.6]), list("abc")).axes
-    assert [text.get_text() for text in beside.texts] == ["60", "90", "-"]
+    assert beside.get_lines()[0].get_xdata() == pytest.approx([60, 90, np.nan], nan_ok=True)
 
 
 def test_of_many_classes_the_hardest_and_easiest_are_drawn():

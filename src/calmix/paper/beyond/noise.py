@@ -39,9 +39,11 @@ def noise(sheet: Sheet) -> Shown:
             RowMark(_heading(quantity), _interval(spread, quantity), ENSEMBLES[ensemble].short)
             for quantity, some in spreads.items()
             for ensemble, spread in some.items()
+            if spread.variance > 0
         ]
-        name = "standard deviation over seeds"
-        drawing = interval_rows({name: marks}, title=one.subject, from_zero=[name])
+        if not marks:
+            continue
+        drawing = interval_rows({"standard deviation over seeds": marks}, title=one.subject, log=True)
         yield one.figure("Standard deviation over seeds with its 95 % interval", drawing)
 
 
@@ -51,7 +53,7 @@ def _spread(sheet: Sheet, quantity: Quantity, ensemble: str) -> SeedVariance:
 
 
 def _heading(quantity: Quantity) -> str:
-    unit = {"percent": "points", "points": "points", "number": "x 100"}[quantity.unit]
+    unit = {"percent": "points", "points": "points", "number": "hundredths"}[quantity.unit]
     return f"{quantity.title}, {unit}"
 
 

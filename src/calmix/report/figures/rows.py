@@ -34,10 +34,12 @@ def interval_rows(
     colours: Mapping[str, str] | None = None,
     hollow: str = "",
     from_zero: Sequence[str] = (),
+    log: bool = False,
 ) -> Figure:
     """A row for each name, a panel for each quantity: the value as a dot, its interval as a line.
 
-    `colours` are by series; `hollow` says what hollow marks are; panels in `from_zero` begin at 0.
+    `colours` are by series; `hollow` says what hollow marks are; panels in `from_zero` begin at 0, with
+    `log` all axes are logarithmic.
     """
     rows = list(dict.fromkeys(mark.row for marks in panels.values() for mark in marks))
     if not rows:
@@ -64,7 +66,9 @@ def interval_rows(
             axis.set_title(name)
             axis.tick_params(left=False)
             axis.margins(x=0.08)
-            if name in from_zero:
+            if log:
+                axis.set_xscale("log")
+            elif name in from_zero:
                 axis.set_xlim(left=min(0, axis.get_xlim()[0]))
         axes[0].set_yticks(range(len(rows)), [plain(row) for row in rows])
         axes[0].set_ylim(len(rows) - 0.4, -0.6)

@@ -98,11 +98,8 @@ def mixed_classes(
             axes[0].set_ylabel(f"the {half} {rank.format(half)} of {classes} classes")
             axes[0].axhline(half - 0.5, color=INK, linewidth=0.6)
         if accuracy is not None:
-            axes[1].barh(rows, 100 * np.nan_to_num(accuracy[order]), color="#BBBBBB", height=0.7)
-            for row, value in zip(rows, accuracy[order], strict=True):
-                text = "-" if np.isnan(value) else f"{100 * value:.0f}"
-                axes[1].text(3, float(row), text, va="center", fontsize=8)
-            axes[1].set_xlim(0, 100)
+            axes[1].plot(100 * accuracy[order], rows, "o", color=INK, markersize=4, clip_on=False)
+            axes[1].margins(x=0.15)
             axes[1].set_xlabel("test accuracy %")
             axes[1].tick_params(left=False)
         for panel in axes:
