@@ -195,7 +195,7 @@ def test_a_checkpoint_that_cannot_be_is_an_input_error(tmp_path, change):
 
 
 @pytest.mark.parametrize(
-    "moments", [0.5, {"momentum_buffer": torch.zeros(2)}, {"momentum_buffer": "x"}], ids=str
+    "moments", [0.5, {}, {"momentum_buffer": torch.zeros(2)}, {"momentum_buffer": "x"}], ids=str
 )
 def test_an_optimiser_with_strange_moments_is_an_input_error(tmp_path, moments):
     recipe = tiny("batch", "mixup", epochs=2)

@@ -94,12 +94,19 @@ def load_optimiser(optimiser: torch.optim.Optimizer, state: dict[str, Any]) -> N
     optimiser.load_state_dict(state)
     for group, own in zip(optimiser.param_groups, made_with, strict=True):
         group.update(own)
-    for parameter, moments in optimiser.state.items():
-        shapes = (getattr(parameter, "shape", None), torch.Size())
-        if not isinstance(moments, dict) or any(
-            getattr(v, "shape", None) not in shapes for v in moments.values()
-        ):
-            raise ValueError("its optimiser's state does not fit the parameters")
+    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    moments = [optimiser.state.get(parameter, {}) for parameter in parameters]
+    names = [tuple(sorted(each)) if isinstance(each, dict) else None for each in moments]
+    if (
+        None in names
+        or len({*names}) > 1
+        or any(
+            getattr(value, "shape", None) not in (parameter.shape, torch.Size())
+            for parameter, each in zip(parameters, moments, strict=True)
+            for value in each.values()
+        )
+    ):
+        raise ValueError("its optimiser's state does not fit the parameters")
 
 
 def digest(weights: Mapping[str, torch.Tensor]) -> str:
