@@ -43,7 +43,6 @@ REASONS = {
         "13",
         "mnist",
     ): "CAMixup is under-confident under corruption too, on average, so that a temperature below 1 helps",
-    ("16", "clusters"): "the paper's deep ensemble is sure inside the ring, ours only close to the clusters",
 }
 
 

@@ -65,8 +65,11 @@ IMAGENET_ENSEMBLE: dict[str, dict[str, Any]] = {
 }
 
 # The paper's toy: three-layer perceptrons on five clusters. Small enough to be the same at paper and laptop
-# scale.
-CLUSTERS = {"network": "mlp", "hidden": 64, "epochs": 200, "batch_size": 50, "learning_rate": 0.05}
+# scale. At a rate that falls to 0 four of them agree everywhere, and a pool is its members once more.
+CLUSTERS = {
+    **{"network": "mlp", "hidden": 64, "epochs": 30, "batch_size": 32},
+    **{"learning_rate": 0.1, "weight_decay": 0.0, "schedule": "steps", "decay_epochs": ()},
+}
 
 # Minutes on two cores: few training images, so that a small network fits them, as the paper's fit theirs.
 LAPTOP = {
@@ -237,7 +240,7 @@ def _paper(dataset: str, ensemble: str) -> dict[str, Any]:
     if dataset == "cifar100" and ensemble == "batch":
         fields |= CIFAR100_BATCH
     if dataset == "clusters":
-        fields |= CLUSTERS | {"schedule": "one-cycle", "decay_epochs": ()}
+        fields |= CLUSTERS
     return fields
 
 
