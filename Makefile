@@ -18,9 +18,9 @@ test: .venv/installed
 check: .venv/complete docs wheel
 	$(BIN)/pytest -q -n 2 -m slow
 
-# Kills, injected I/O errors and fuzzed files, for MINUTES minutes.
+# Kills, injected I/O errors and fuzzed files, for MINUTES minutes; interrupted, the same command goes on.
 torture: .venv/installed
-	$(BIN)/python -m tests.torture --minutes $(MINUTES)
+	$(BIN)/python -m tests.torture --minutes $(MINUTES) --state .venv/torture.json
 
 bench: .venv/installed
 	$(BIN)/python -m benchmarks

@@ -1,4 +1,4 @@
-"""`python -m tests.torture --minutes 10 [--seed 0] [--only PART] [--case NAME:SEED]`"""
+"""`python -m tests.torture --minutes 10 [--seed 0] [--state FILE] [--only PART] [--case NAME:SEED]`"""
 
 import argparse
 import contextlib
@@ -34,6 +34,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--state", type=Path, help="file from which an interrupted campaign goes on")
     parser.add_argument("--only", default="", help="kinds of cases whose names contain this")
     parser.add_argument("--case", help="NAME:SEED, as a finding prints it")
     args = parser.parse_args()
@@ -45,7 +46,7 @@ def main() -> int:
             finding = outcome(name, int(seed))
             print(finding or "held")
             return 1 if finding else 0
-        tally = campaign(args.minutes, args.seed, args.only)
+        tally = campaign(args.minutes, args.seed, args.only, args.state)
     finally:
         shutil.rmtree(WORK, ignore_errors=True)
     print(tally.table())
@@ -53,7 +54,7 @@ def main() -> int:
     for finding, name in distinct.items():
         times = sum(other == finding for _, other in tally.found)
         print(f"python -m tests.torture --case {name!r}  # {times} times: {finding}")
-    return 1 if tally.found else 0
+    return 1 if tally.found else 0 if tally.finished else 130
 
 
 def prepare() -> None:
@@ -67,21 +68,33 @@ def prepare() -> None:
     fuzz.run_main("report", folder / "runs", "--out", folder / "page.html")  # imports what draws
 
 
-def campaign(minutes: float, seed: int, only: str = "") -> Tally:
-    """Cases of all kinds in turn, each kind with its share of the time, until it is over."""
-    tally, end = Tally(), time.monotonic() + 60 * minutes
+def campaign(minutes: float, seed: int, only: str = "", state: Path | None = None) -> Tally:
+    """Cases of all kinds in turn, each kind with its share of the time, until it is over or interrupted.
+
+    `state` keeps the tally: the same command goes on from there, and its minutes are those of all of it.
+    """
+    tally = Tally.load(state, seed)
     names = [name for name in CASES if only in name]
     draws = {name: random.Random(f"{seed} {name}") for name in names}
-    while time.monotonic() < end:
-        name = min(names, key=lambda each: tally.seconds[each] / WEIGHTS[each])
-        began = time.monotonic()
-        size = BATCH.get(name.split()[0], 1)
-        batch = [draws[name].randrange(10**9) for _ in range(size)]
-        for number, finding in run_batch(name, batch, tally):
-            tally.add(name, finding, f"{name}:{number}")
-            if finding:
-                print(f"found: {name}:{number}: {finding}", file=sys.stderr, flush=True)
-        tally.seconds[name] += time.monotonic() - began
+    for name in names:
+        for _ in range(tally.drawn[name]):
+            draws[name].randrange(10**9)
+    with contextlib.suppress(KeyboardInterrupt):
+        while sum(tally.seconds.values()) < 60 * minutes:
+            name = min(names, key=lambda each: tally.seconds[each] / WEIGHTS[each])
+            began = time.monotonic()
+            size = BATCH.get(name.split()[0], 1)
+            batch = [draws[name].randrange(10**9) for _ in range(size)]
+            for number, finding in run_batch(name, batch, tally):
+                tally.add(name, finding, f"{name}:{number}")
+                if finding:
+                    print(f"found: {name}:{number}: {finding}", file=sys.stderr, flush=True)
+            tally.drawn[name] += size
+            tally.seconds[name] += time.monotonic() - began
+            tally.save(state, seed)
+        if state is not None:
+            state.unlink(missing_ok=True)
+        tally.finished = True
     return tally
 
 

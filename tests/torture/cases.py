@@ -1,10 +1,14 @@
 """What a campaign is made of: kinds of cases, each a function of a seed, and the tally of how they ended."""
 
 import contextlib
+import json
 import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from calmix.records import write_json
 
 CASES: dict[str, Callable[[int], None]] = {}
 WEIGHTS: dict[str, float] = {}  # shares of the time
@@ -35,13 +39,28 @@ def expect(condition: object, message: str) -> None:
 
 @dataclass
 class Tally:
-    """Numbers of one campaign; `events` counts what cases did besides, such as kills."""
+    """Numbers of one campaign; `drawn` counts cases that were begun, `events` what they did, such as kills."""
 
     tried: Counter = field(default_factory=Counter)
     held: Counter = field(default_factory=Counter)
+    drawn: Counter = field(default_factory=Counter)
     seconds: Counter = field(default_factory=Counter)
     found: list[tuple[str, str]] = field(default_factory=list)
     events: Counter = field(default_factory=Counter)
+    finished: bool = False
+
+    @classmethod
+    def load(cls, path: Path | None, seed: int) -> "Tally":
+        """The tally of a campaign with this seed that was interrupted, or an empty one."""
+        kept = json.loads(path.read_text()) if path is not None and path.exists() else {}
+        if kept.pop("seed", seed) != seed:
+            raise SystemExit(f"{path} is of another seed: remove it, or give its seed")
+        counts = {k: Counter(v) for k, v in kept.items() if k not in ("found", "finished")}
+        return cls(**counts, found=[tuple(each) for each in kept.get("found", [])])
+
+    def save(self, path: Path | None, seed: int) -> None:
+        if path is not None:
+            write_json(path, {"seed": seed, **vars(self)})
 
     def add(self, name: str, finding: str | None, case_name: str) -> None:
         self.tried[name] += 1

@@ -83,14 +83,14 @@ def check_finished(run: Run, expected: dict[str, object]) -> None:
     expect(not left, f"left behind: {left}")
 
 
-@case("interrupted runs", weight=5)
+@case("interrupted runs", weight=12)
 def interrupted(seed: int) -> None:
     """A chain of kills, injected errors and SIGTERMs, then a calm end."""
     number, chosen = seed % (len(ENSEMBLES) * len(AUGMENTS)), random.Random(seed)
     recipe, (expected, operations, seconds) = recipe_of(number), calm(number)
     with scratch() as folder:
         out = folder / "runs"
-        for link in range(chosen.randint(3, 8)):
+        for link in range(chosen.randint(6, 16)):
             action = (
                 "kill" if link == 0 else chosen.choice(["kill", "kill", "moment", "ENOSPC", "EIO", "term"])
             )

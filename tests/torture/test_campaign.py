@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import tests.torture.__main__ as campaigns
 from tests.torture import cases
 from tests.torture.cases import Found, Tally, expect, outcome
 from tests.torture.children import Child, Injection
@@ -52,6 +53,31 @@ def test_the_table():
         ["together", "2", "1", "1"],
     ]
     assert tally.found == [("kills:2", "differs")]
+
+
+def test_an_interrupted_campaign_goes_on_where_it_was(tmp_path, monkeypatch):
+    seen = []
+
+    def counted(seed):
+        seen.append(seed)
+        expect(len(seen) != 2, "the second")
+        if len(seen) in (3, 6):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(campaigns, "CASES", {"counted": counted})
+    monkeypatch.setattr(campaigns, "WEIGHTS", {"counted": 1})
+    monkeypatch.setattr(cases, "CASES", {"counted": counted})
+    state = tmp_path / "state.json"
+    first = campaigns.campaign(1, 5, state=state)
+    assert (first.tried["counted"], first.held["counted"]) == (2, 1)
+    second = campaigns.campaign(1, 5, state=state)
+    assert second.tried["counted"] == 4
+    assert not second.finished
+    assert second.found == first.found == [(f"counted:{seen[1]}", "the second")]
+    assert seen[3] == seen[2]  # the interrupted one again
+    assert len({*seen[:3], *seen[4:]}) == 5
+    with pytest.raises(SystemExit, match="another seed"):
+        campaigns.campaign(1, 6, state=state)
 
 
 def write(folder):
