@@ -39,7 +39,7 @@ def expect(condition: object, message: str) -> None:
 
 @dataclass
 class Tally:
-    """Numbers of one campaign; `drawn` counts cases that were begun, `events` what they did, such as kills."""
+    """Numbers of one campaign; `drawn` counts cases begun, `events` what they did, such as kills."""
 
     tried: Counter = field(default_factory=Counter)
     held: Counter = field(default_factory=Counter)
