@@ -9,6 +9,7 @@ from calmix.auditing.advice import advise, advise_camixup
 from calmix.auditing.gaps import gap_intervals
 from calmix.auditing.groups import PREDICTED, class_rates, gap_rows, groupings, predicted_classes
 from calmix.auditing.measures import measure
+from calmix.auditing.more_members import describe_more_members, forecast_more_members
 from calmix.auditing.reliability import ReliabilityBins, reliability_bins
 from calmix.auditing.remedies import Comparison, compare_remedies
 from calmix.auditing.report import AuditReport, Member, TemperatureFit
@@ -89,6 +90,7 @@ def audit(
     rates = class_rates(summary, names, level=half)
     groups = gap_rows(summary, tables, level=level) if tables else ()
     members = _members(summary, level)
+    more = forecast_more_members(summary, level=level)
     camixup = advise_camixup(verdict, summary.members, summary.true_class_gaps)
     examples, num_classes = summary.examples, summary.classes
     del summary  # before the fits take memory of their own
@@ -107,6 +109,7 @@ def audit(
         verdict=verdict,
         explanation=explain(evidence, verdict),
         members=members,
+        more_members=more,
         by=(PREDICTED, *(table[0] for table in tables)),
         classes=classes,
         class_rates=rates,
@@ -114,7 +117,7 @@ def audit(
         remedies=comparison.remedies,
         temperature=TemperatureFit(comparison.temperature, comparison.ece_after_temperature),
         camixup=camixup,
-        advice=advise(verdict, comparison, camixup),
+        advice=(*advise(verdict, comparison, camixup), *filter(None, [describe_more_members(more)])),
         reliability=reliability,
         reliability_after=reliability_bins(confidence.clamp(0, 1), hit_after, seed=seed),
         tolerance=tolerance,

@@ -10,6 +10,7 @@ from calmix import files
 from calmix.auditing.advice import CAMixupAdvice
 from calmix.auditing.groups import ClassRate, GroupGap
 from calmix.auditing.measures import Estimate
+from calmix.auditing.more_members import MoreMembers
 from calmix.auditing.reliability import ReliabilityBins
 from calmix.auditing.remedies import Remedy
 from calmix.auditing.verdict import Evidence, Verdict
@@ -54,6 +55,7 @@ class AuditReport:
     verdict: Verdict
     explanation: str
     members: tuple[Member, ...]
+    more_members: tuple[MoreMembers, ...]
     by: tuple[str, ...]
     classes: tuple[GroupGap, ...]
     class_rates: tuple[ClassRate, ...]
@@ -114,6 +116,9 @@ class AuditReport:
             for member in self.members
         ]
         numbers["member_mean"] = _beside("gap", evidence.member_gap) | {"ece": evidence.member_ece}
+        numbers["more_members"] = [
+            {"members": each.members, **_beside("gap", each.gap)} for each in self.more_members
+        ]
         numbers["metrics"] = {name: _estimate(each) for name, each in self.metrics.items()}
         numbers["classes"] = [_gap_row(row) for row in self.classes]
         numbers["class_rates"] = [
