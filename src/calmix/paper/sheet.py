@@ -151,8 +151,13 @@ class Sheet:
 
     @property
     def results(self) -> list[Result]:
-        by_method = [results for regime in self.regimes for results in regime.results.values()]
-        return [result for some in (*by_method, *self.variants.values()) for result in some]
+        return [result for some in self._by_method for result in some]
+
+    @property
+    def _by_method(self) -> list[tuple[Result, ...]]:
+        methods = self.item.methods
+        chosen = [some for r in self.regimes for m, some in r.results.items() if m in methods]
+        return [some for some in (*chosen, *self.variants.values()) if some]
 
     @property
     def subject(self) -> str:
@@ -160,8 +165,9 @@ class Sheet:
         results = self.results
         datasets = dict.fromkeys(result.recipe.dataset for result in results)
         scales = ", ".join(dict.fromkeys(result.recipe.scale for result in results))
-        count = len({result.recipe.seed for result in results})
-        return f"{' and '.join(datasets)}, {scales} scale, {count} seed{'s' * (count != 1)}"
+        counts = sorted({len({result.recipe.seed for result in some}) for some in self._by_method})
+        seeds = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else "0"
+        return f"{' and '.join(datasets)}, {scales} scale, {seeds} seed{'s' * (seeds != '1')}"
 
     def groups(self, methods: Sequence[Method] = ()) -> list[Group]:
         """The methods that were run, data set by data set."""
