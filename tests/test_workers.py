@@ -27,3 +27,13 @@ def test_worker_ignores_sigint_and_ends_with_its_parent():
     process = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, timeout=20, text=True)
     assert process.returncode == -9
     assert (process.stdout, process.stderr) == ("still running\n", "")
+
+
+def test_processes_share_the_cpus(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.setattr(workers, "_sharing", 1)
+    assert workers.own_cpus() == 8
+    workers.share_cpus(3)
+    assert workers.own_cpus() == 2
+    workers.share_cpus(100)
+    assert workers.own_cpus() == 1

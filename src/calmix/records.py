@@ -45,21 +45,28 @@ def _fields(kind: Any) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.init}
 
 
+@functools.cache
+def _shape(kind: Any) -> tuple[bool, Any, tuple[Any, ...]]:
+    """Whether a type is a record, what it is made of, and of which types."""
+    return dataclasses.is_dataclass(kind), get_origin(kind), get_args(kind)
+
+
 def _decode(kind: Any, value: Any, where: str) -> Any:
-    origin, arguments = get_origin(kind), get_args(kind)
-    if kind is Any:
+    if kind is Any or (type(value) is kind and kind in WORDS):
         return value
-    if dataclasses.is_dataclass(kind):
-        if isinstance(value, kind):  # type: ignore[arg-type]
+    is_record, origin, arguments = _shape(kind)
+    if is_record:
+        if isinstance(value, kind):
             return value
         if not isinstance(value, dict):
             raise InputError(f"{where} must be an object, got {_short(value)}")
-        fields: dict[str, Any] = _fields(kind)  # type: ignore[arg-type]
+        fields: dict[str, Any] = _fields(kind)
         for key in value:
-            one_of(f"key of {where}", key, sorted(fields))
+            if key not in fields:
+                one_of(f"key of {where}", key, sorted(fields))
         decoded = {key: _decode(fields[key], inner, f"{where}.{key}") for key, inner in value.items()}
         try:
-            return kind(**decoded)  # type: ignore[operator]
+            return kind(**decoded)
         except TypeError:
             if missing := sorted(_required(kind) - value.keys()):
                 raise InputError(f"{where} lacks {', '.join(missing)}") from None

@@ -6,6 +6,19 @@ import signal
 import threading
 
 POLL_SECONDS = 1.0
+_sharing = 1  # processes that train at the same time, this one included
+
+
+def share_cpus(processes: int) -> None:
+    """Say that so many processes like this one work at the same time."""
+    global _sharing
+    _sharing = processes
+
+
+def own_cpus() -> int:
+    """CPUs for the workers of this process: all that it may use, divided among those that share them."""
+    affinity = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
+    return max(1, len(affinity(0)) // _sharing)
 
 
 def init_worker() -> None:

@@ -98,3 +98,9 @@ def test_the_text_of_a_condition_is_read_back():
     condition = Condition("pool.gap", ">=", -0.05)
     assert str(condition) == "pool.gap >= -0.05"
     assert parse_condition(str(condition)) == condition
+
+
+@pytest.mark.parametrize("text", ["verdct != calibrated", "Verdict == 'over-confident'", "state != mixed"])
+def test_a_misspelt_verdict_names_the_verdict(text):
+    with pytest.raises(InputError, match="did you mean 'verdict'"):
+        parse_condition(text)

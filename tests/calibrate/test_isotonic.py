@@ -3,7 +3,7 @@ import pytest
 from sklearn.isotonic import IsotonicRegression
 
 from calmix import pool
-from calmix.calibrate.isotonic import Isotonic, fit_isotonic
+from calmix.calibrate.isotonic import Isotonic, _rising_curve, fit_isotonic
 from tests.calibrate.test_joint import members_and_labels, nll
 
 
@@ -55,3 +55,12 @@ def test_curves_of_different_lengths():
     # By hand: 0.6 is half way from 0.3 to 0.5; a single corner is a constant; the last is the identity.
     expected = np.array([0.4, 0.2, 0.1])
     np.testing.assert_allclose(fitted(np.log([[[0.6, 0.3, 0.1]]]))[0], expected / expected.sum(), rtol=1e-9)
+
+
+def test_values_that_differ_by_rounding_are_one():
+    x = np.r_[np.linspace(0, 3e-15, 31), 0.2, 0.2 + 1e-16, 0.7, 0.7, 0.9]
+    hit = np.arange(len(x)) % 3 == 0
+    expected = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(x, hit)
+    corners = _rising_curve(x, hit)
+    np.testing.assert_array_equal(corners[0], expected.X_thresholds_)
+    np.testing.assert_allclose(corners[1], expected.y_thresholds_, atol=1e-12)

@@ -6,6 +6,8 @@ import torch
 from scipy.special import softmax
 
 from calmix import fit_calibrator, fit_temperature, pool
+from calmix.calibrate import inputs, joint
+from calmix.calibrate.inputs import ColumnBlocks
 from calmix.calibrate.joint import Joint, fit_joint
 
 
@@ -86,3 +88,30 @@ def test_probabilities_of_zero_of_one_member():
     probs = fit_calibrator(torch.tensor(logits), torch.tensor(labels), method="joint")(logits)
     assert np.isfinite(probs).all()
     assert (probs[labels != 1, 1] == 0).all()
+
+
+@pytest.mark.parametrize("spread", [0.3, 1.0, 4.0])
+def test_derivatives_are_those_of_the_likelihood(spread):
+    logits, labels = members_and_labels(5, 1.0, 1.0, examples=60)
+    parts, target = ColumnBlocks(torch.as_tensor(logits), joint._mean_and_away), torch.as_tensor(labels)
+
+    def value(log_temperature, b):
+        return joint._likelihood(parts, target, np.exp(log_temperature), b)[0]
+
+    step = 1e-5
+    _, slopes = joint._likelihood(parts, target, np.exp(0.4), spread, slope=True)
+    differences = [
+        value(0.4 + step, spread) - value(0.4 - step, spread),
+        value(0.4, spread + step) - value(0.4, spread - step),
+    ]
+    np.testing.assert_allclose(slopes, np.array(differences) / (2 * step), rtol=1e-6, atol=1e-9)
+
+
+def test_blocks_made_anew_on_every_pass_change_nothing(monkeypatch):
+    logits, labels = members_and_labels(6, 2.0, 1.0, examples=90)
+    kept = fit_joint(logits, labels)
+    monkeypatch.setattr(inputs, "KEPT", 0)
+    monkeypatch.setattr(inputs, "BLOCK", 200)
+    anew = fit_joint(logits, labels)
+    assert anew.temperature == pytest.approx(kept.temperature, rel=1e-6)
+    assert anew.nll_after == pytest.approx(kept.nll_after, rel=1e-12)

@@ -314,3 +314,31 @@ def test_arrays_have_no_columns(tmp_path):
         load_predictions(tmp_path / "t.npz", label="y")
     with pytest.raises(InputError, match="no group 'sex'; the groups are 'age', 'group'"):
         load_predictions(tmp_path / "t.npz", group="sex")
+
+
+def test_texts_of_many_blocks_are_stripped_and_in_order(reader, tmp_path, monkeypatch):
+    from calmix.prediction_files import text
+
+    monkeypatch.setattr(text, "LEAST_BLOCK", 512)
+    monkeypatch.setattr(text, "BLOCK_PER_COLUMN", 1)
+    rows = [f"0.25,0.75, {'cat' if i % 3 else 'dog'} ,row {i}\n" for i in range(200)]
+    predictions = load(tmp_path, "prob_cat,prob_dog,label,id\n" + "".join(rows))
+    assert predictions.labels.tolist() == [0 if i % 3 else 1 for i in range(200)]
+    assert predictions.ids.tolist() == [f"row {i}" for i in range(200)]
+
+
+def test_a_short_row_of_the_sample_is_named(reader, tmp_path):
+    with pytest.raises(InputError, match="line 3: 2 columns where the header has 3"):
+        load(tmp_path, "0,1,label\n0.5,0.5,1\n0.5,0.5\n", "probs")
+
+
+def test_more_columns_than_pyarrow_is_fast_for(tmp_path, monkeypatch):
+    from calmix.prediction_files import text
+
+    pytest.importorskip("pyarrow")
+    body = "prob_a,prob_b,label\n0.25,0.75,a\n0.5,0.5,b\n"
+    narrow = load(tmp_path, body)
+    monkeypatch.setattr(text, "WIDE", 2)
+    wide = load(tmp_path, body)
+    assert wide.labels.tolist() == narrow.labels.tolist() == [0, 1]
+    np.testing.assert_array_equal(wide.logits, narrow.logits)

@@ -18,6 +18,8 @@ from calmix.study.forecast import (
     operations,
     sizes,
     time_per_image,
+    time_to_corrupt,
+    time_to_score,
 )
 from tests.fabricate import fabricate
 
@@ -119,6 +121,25 @@ def test_runs_that_differ_in_their_seed_are_timed_once(tmp_path, monkeypatch):
     assert len(timed) == 2
     training, testing = images(recipes[0], DIGITS, 0)
     assert forecasts[recipes[0]].hours == pytest.approx((training + testing) / 3600)
+
+
+def test_corrupted_test_sets_are_counted_and_made_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("calmix.study.forecast.time_per_image", lambda recipe, size: 0.0)
+    monkeypatch.setattr("calmix.study.forecast.time_to_corrupt", lambda name, shape: 2.0)
+    monkeypatch.setattr("calmix.study.forecast.time_to_score", lambda members, examples, classes: 36.0)
+    recipes = [smoke("single").replace(seed=seed) for seed in range(2)]
+    forecasts = forecast(dict.fromkeys(recipes, ("fog", "contrast")), [tmp_path], None)
+    # Two types at five severities: 36 seconds each for the metrics, and 50 images of 2 seconds for the first.
+    assert [f.hours for f in forecasts.values()] == pytest.approx([(360 + 1000) / 3600, 360 / 3600])
+    elsewhere = forecast({recipes[0]: ("fog",)}, [tmp_path], None, tflops=1)[recipes[0]]
+    expected = operations(recipes[0], DIGITS) * sum(images(recipes[0], DIGITS, 1)) / 1e12 / 3600
+    assert elsewhere.hours == pytest.approx(expected)
+
+
+def test_corruptions_and_metrics_are_really_timed():
+    assert time_to_corrupt("fog", (3, 32, 32)) > 0
+    assert time_to_corrupt("fog", (7,)) == 0
+    assert time_to_score(2, 100, 3) > 0
 
 
 def test_steps_on_data_of_ones_own_are_timed_on_its_examples(tmp_path):

@@ -100,6 +100,11 @@ def parse_condition(text: str) -> Condition:
     try:
         number = float(right)
     except ValueError:
+        is_word = right.strip("'\"") in get_args(Verdict)
+        if not absolute and (is_word or difflib.get_close_matches(name, ["verdict"])):
+            raise InputError(
+                f"condition {text!r}: {name!r} is not compared with a word; did you mean 'verdict'?"
+            ) from None
         raise InputError(
             f"condition {text!r}: {right!r} is not a number; give one, such as 'ece > 0.05'"
         ) from None

@@ -82,7 +82,7 @@ def mean_interval(values: Tensor, *, level: float) -> Interval:
     Losses are skewed: few examples cost most. Hall (1992) maps the mean by a cubic that removes the skewness
     of its error. An infinite value has an infinite mean, and no interval.
     """
-    from scipy.stats import t  # loaded when first used
+    from scipy.special import stdtrit  # loaded when first used; scipy.stats takes four times as long
 
     size, mean = len(values), float(values.mean())
     if not math.isfinite(mean) or size < 2:
@@ -92,7 +92,7 @@ def mean_interval(values: Tensor, *, level: float) -> Interval:
     if spread == 0:
         return Interval(mean, mean, mean, level=level)
     skewness = float(centred.pow(3).mean()) / spread**3
-    quantile = float(t.ppf((1 + level) / 2, size - 1))
+    quantile = float(stdtrit(size - 1, (1 + level) / 2))
     ends = [mean - spread * _hall(q / math.sqrt(size), skewness, size) for q in (quantile, -quantile)]
     return Interval(mean, max(0.0, ends[0]), ends[1], level=level)
 

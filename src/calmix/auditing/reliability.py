@@ -43,7 +43,7 @@ def reliability_bins(confidence: Tensor, hit: Tensor, *, seed: int = 0) -> Relia
     >>> bins.count.tolist(), bins.accuracy.tolist(), bool(bins.null_low < 0.75)
     ([100], [0.75], True)
     """
-    from scipy.stats import beta  # loaded when first used
+    from scipy.special import betaincinv  # loaded when first used; scipy.stats takes four times as long
 
     cell = equal_width(BINS)(confidence[:, None], False)[:, 0]
     count, total, hits = (
@@ -53,8 +53,9 @@ def reliability_bins(confidence: Tensor, hit: Tensor, *, seed: int = 0) -> Relia
     ends = drawn.quantile(drawn.new_tensor([0.025, 0.975]), dim=0)
     kept = count > 0
     count, total, hits, ends = count[kept], total[kept], hits[kept], ends[:, kept]
-    low = torch.from_numpy(beta.ppf(0.025, hits, count - hits + 1)).nan_to_num(nan=0.0)
-    high = torch.from_numpy(beta.ppf(0.975, hits + 1, count - hits)).nan_to_num(nan=1.0)
+    successes, failures = hits.numpy(), (count - hits).numpy()
+    low = torch.from_numpy(betaincinv(successes, failures + 1, 0.025)).where(hits > 0, 0.0)
+    high = torch.from_numpy(betaincinv(successes + 1, failures, 0.975)).where(hits < count, 1.0)
     return ReliabilityBins(
         count=count.long(),
         confidence=total / count,

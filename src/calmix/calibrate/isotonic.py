@@ -12,6 +12,8 @@ from calmix.calibrate.inputs import fit_rows, log_loss, log_pool, log_pool_rows
 from calmix.errors import InputError
 from calmix.metrics.checks import Array
 
+RESOLUTION = 1e-15  # probabilities that are closer differ by rounding
+
 
 class Isotonic(nn.Module):
     """Each class against the rest: p_k -> r_k(p_k), then rows are divided by their sum.
@@ -102,22 +104,47 @@ def fit_isotonic(logits: Array, labels: Array, *, ignore_index: int | None = Non
     tensor([[0.7500, 0.2500],
             [0.2500, 0.7500]])
     """
-    from sklearn.isotonic import IsotonicRegression  # a slow import
-
     logits, target = fit_rows(logits, labels, ignore_index)
     log_probs = log_pool_rows(logits)
     before = log_loss(log_probs, target).mean()
     pooled, answer = log_probs.exp_().numpy(), target.numpy()
     inputs, outputs = [], []
     for k in range(pooled.shape[1]) if pooled.shape[1] != 2 else (1,):
-        curve = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
-        curve.fit(pooled[:, k], (answer == k).astype(np.float64))
-        inputs.append(curve.X_thresholds_)
-        outputs.append(curve.y_thresholds_)
+        corners = _rising_curve(pooled[:, k], answer == k)
+        inputs.append(corners[0])
+        outputs.append(corners[1])
     fitted = Isotonic(inputs=inputs, outputs=outputs, nll_before=float(before), nll_after=None)
     probs = fitted._of_pool(torch.from_numpy(pooled))
     fitted.nll_after = float(log_loss(probs.log(), target).mean())
     return fitted
+
+
+def _rising_curve(p: Any, hit: Any) -> tuple[Any, Any]:
+    """The corners (x, y) of the isotonic regression of hits on p; neighbours closer than 1e-15 are one x."""
+    from scipy.optimize import isotonic_regression  # loaded when first used
+
+    values, level, size = np.unique(p, return_inverse=True, return_counts=True)
+    hits = np.bincount(level, hit)
+    starts = _distinct(values)
+    size, hits = np.add.reduceat(size, starts), np.add.reduceat(hits, starts)
+    x, y = values[starts], isotonic_regression(hits / size, weights=size).x.clip(0, 1)
+    # Inside a level no point is a corner.
+    kept = np.ones(len(x), dtype=bool)
+    kept[1:-1] = (y[1:-1] != y[:-2]) | (y[1:-1] != y[2:])
+    return x[kept], y[kept]
+
+
+def _distinct(values: Any) -> Any:
+    """The first of every group of rising values; a group's are within 1e-15 of its first."""
+    runs = np.flatnonzero(np.r_[True, np.diff(values) >= RESOLUTION])
+    last = values[np.r_[runs[1:], len(values)] - 1]
+    starts: list[Any] = [runs]
+    for first in runs[last - values[runs] >= RESOLUTION]:  # seldom: many steps, each of them too small
+        end = np.searchsorted(runs, first, "right")
+        end = runs[end] if end < len(runs) else len(values)
+        while (first := np.searchsorted(values[:end], values[first] + RESOLUTION)) < end:
+            starts.append([first])
+    return np.sort(np.concatenate(starts))
 
 
 def _list(name: str, lists: Any) -> list[Any]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from calmix.calibrate.calibrator import buffer, calibrated, loss_value, save_calibrator
-from calmix.calibrate.inputs import blocks, fit_rows, log_loss, log_pool_rows, possible_rows
+from calmix.calibrate.inputs import ColumnBlocks, fit_rows, log_loss, log_pool_rows, possible_rows
 from calmix.calibrate.search import minimise
 from calmix.calibrate.temperature import MAX_TEMPERATURE, MIN_TEMPERATURE
 from calmix.metrics.checks import Array
@@ -86,7 +86,12 @@ def fit_joint(logits: Array, labels: Array, *, ignore_index: int | None = None) 
     before = log_loss(log_pool_rows(logits), target)
     rows = possible_rows(before, "joint calibrator").nonzero()[:, 0]
     temperature, spread = _search(logits, target, rows) if len(rows) else (1.0, 1.0)
-    after = _likelihood(logits, target, temperature, spread)[0] if len(rows) == len(target) else math.inf
+    every = len(rows) == len(target)
+    after = (
+        _likelihood(ColumnBlocks(logits, _mean_and_away), target, temperature, spread)[0]
+        if every
+        else math.inf
+    )
     return Joint(temperature=temperature, spread=spread, nll_before=float(before.mean()), nll_after=after)
 
 
@@ -97,22 +102,24 @@ def _search(logits: Array, labels: Tensor, rows: Tensor) -> tuple[float, float]:
     rows, few = (rows[: max(1, most // per_row)] for most in (SEARCH_LOGITS, GRID_LOGITS))
     if len(rows) < len(labels):
         logits, labels = floats(logits)[:, rows], labels[rows]
-    grid_part = logits[:, : len(few)], labels[: len(few)]
+    all_blocks = ColumnBlocks(logits, _mean_and_away)
+    short = len(few) < len(labels)
+    grid_blocks = ColumnBlocks(logits[:, : len(few)], _mean_and_away) if short else all_blocks
     spreads = GRID_SPREADS if logits.shape[0] > 1 else (1.0,)
 
     def value(temperature: float, spread: float) -> float:
-        return _likelihood(logits, labels, temperature, spread)[0]
+        return _likelihood(all_blocks, labels, temperature, spread)[0]
 
     # By (log T, b^2): the derivative by b is 0 at b = 0, whatever the data, and a search would end there.
     def value_and_slope(point: Any) -> tuple[float, list[float]]:
         spread = math.sqrt(point[1])
         nll, (by_log_temperature, by_spread) = _likelihood(
-            logits, labels, math.exp(point[0]), spread, slope=True
+            all_blocks, labels, math.exp(point[0]), spread, slope=True
         )
         return nll, [by_log_temperature, by_spread / (2 * spread)]
 
     grid = {
-        (i, j): _likelihood(*grid_part, t, b)[0]
+        (i, j): _likelihood(grid_blocks, labels[: len(few)], t, b)[0]
         for i, t in enumerate(GRID_TEMPERATURES)
         for j, b in enumerate(spreads)
     }
@@ -138,22 +145,43 @@ def _search(logits: Array, labels: Tensor, rows: Tensor) -> tuple[float, float]:
 
 
 def _likelihood(
-    logits: Array, labels: Tensor, temperature: float, spread: float, *, slope: bool = False
+    parts: ColumnBlocks, labels: Tensor, temperature: float, spread: float, *, slope: bool = False
 ) -> tuple[float, list[float]]:
-    """Mean NLL at (T, b), and its derivatives by log T and b."""
-    point = torch.tensor([math.log(temperature), spread], dtype=torch.float64, requires_grad=slope)
-    total = 0.0
-    for rows in blocks(logits):
-        log_probs = _scaled(floats(logits[:, rows]).double(), point[0].exp(), point[1]).log_softmax(-1)
-        at_label = log_probs.gather(2, labels[rows].expand(len(log_probs), -1)[..., None])[..., 0]
-        loss = (math.log(len(log_probs)) - at_label.logsumexp(0)).sum() / len(labels)
+    """Mean NLL at (T, b), and its derivatives by log T and b.
+
+    With s = (zbar + b d) / T, d = z_m - zbar, and r_m member m's share of the pooled probability of the
+    label: they are the sums of r_m (s_y - E s) and of -r_m (d_y - E d) / T, E over the classes of member m.
+    """
+    total, slopes = 0.0, torch.zeros(2, dtype=torch.float64)
+    for rows, values in parts:
+        mean, away = values[0], values[1:]
+        scaled = (mean + spread * away) / temperature
+        log_probs = scaled.log_softmax(1)
+        label = labels[rows].expand(len(log_probs), 1, -1)
+        at_label = log_probs.gather(1, label)[:, 0]
+        pooled = at_label.logsumexp(0)
+        total += float((math.log(len(log_probs)) - pooled).sum())
         if slope:
-            loss.backward()
-        total += loss.item()
-    return total, [] if point.grad is None else point.grad.tolist()
+            share, probs = (at_label - pooled).exp_(), log_probs.exp_()
+            for k, by in enumerate((scaled, away)):
+                slopes[k] += (share * (by.gather(1, label)[:, 0] - (probs * by).sum(1))).sum()
+    by_log_temperature, by_spread = (slopes / len(labels)).tolist()
+    return total / len(labels), [by_log_temperature, -by_spread / temperature]
 
 
 def _scaled(logits: Tensor, temperature: Tensor, spread: Tensor) -> Tensor:
-    centred = (logits - logits.amax(-1, keepdim=True)).clamp(min=MIN_LOGIT)
+    mean, away = _parts(logits, -1)
+    return (mean + spread * away) / temperature
+
+
+def _parts(logits: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """The mean of the members' logits, and each member's distance from it; `axis` is that of the classes."""
+    centred = (logits - logits.amax(axis, keepdim=True)).clamp(min=MIN_LOGIT)
     mean = centred.mean(0)
-    return (mean + spread * (centred - mean)) / temperature
+    return mean, centred - mean
+
+
+def _mean_and_away(values: Tensor) -> Tensor:
+    """Of columns (M, C, B), (1 + M, C, B)."""
+    mean, away = _parts(values, 1)
+    return torch.cat([mean[None], away])

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from calmix.calibrate.calibrator import buffer, calibrated, loss_value, save_calibrator
-from calmix.calibrate.inputs import blocks, fit_rows, log_pool, log_pool_rows, possible_rows
+from calmix.calibrate.inputs import ColumnBlocks, fit_rows, log_pool, log_pool_rows, possible_rows
 from calmix.errors import InputError
 from calmix.metrics.checks import Array
-from calmix.metrics.sample import floats
 
 Order: TypeAlias = Literal["pool", "member", "each"]
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.05, 20.0
@@ -88,11 +87,10 @@ def fit_temperature(
     """
     _check_order(order)
     logits, target = fit_rows(logits, labels, ignore_index)
-    members: Array = logits
-    if order == "pool" and logits.shape[0] > 1:
-        members = log_pool_rows(logits)[None]
+    pooled = order == "pool" and logits.shape[0] > 1
+    members = ColumnBlocks(log_pool_rows(logits)[None] if pooled else logits)
     if order == "each":
-        each = [_search(_likelihood(logits[k : k + 1], target)) for k in range(logits.shape[0])]
+        each = [_search(_likelihood(ColumnBlocks(logits[k : k + 1]), target)) for k in range(logits.shape[0])]
         temperature: float | Tensor = torch.tensor(each, dtype=torch.float64)
     else:
         temperature = _search(_likelihood(members, target))
@@ -104,7 +102,8 @@ def _search(nll: Callable[[float], float]) -> float:
     """The T in the range with the least `nll`; 1 if none is better."""
     from scipy.optimize import minimize_scalar  # a slow import
 
-    values = [nll(math.exp(x)) for x in GRID]
+    # Differences beyond the twelfth digit are rounding; of equals, take the T nearest to 1.
+    values = [round(nll(math.exp(x)), 12) for x in GRID]
     candidates = [(values[len(GRID) // 2], 1.0)]
     for i, value in enumerate(values):
         left, right = max(i - 1, 0), min(i + 1, len(GRID) - 1)
@@ -112,7 +111,6 @@ def _search(nll: Callable[[float], float]) -> float:
             search: Any = {"bounds": (GRID[left], GRID[right]), "method": "bounded"}
             best = minimize_scalar(lambda x: nll(math.exp(x)), **search, options={"xatol": 1e-7})
             candidates += [(best.fun, math.exp(best.x)), (value, math.exp(GRID[i]))]
-    # Differences beyond the twelfth digit are rounding; of equals, take the T nearest to 1.
     temperature = min(candidates, key=lambda pair: (round(pair[0], 12), abs(math.log(pair[1]))))[1]
     if not MIN_TEMPERATURE * 1.0001 < temperature < MAX_TEMPERATURE / 1.0001:
         hint = "all predictions correct" if temperature < 1 else "predictions no better than chance"
@@ -124,7 +122,7 @@ def _search(nll: Callable[[float], float]) -> float:
     return temperature
 
 
-def _likelihood(members: Array, labels: Tensor) -> Callable[[float], float]:
+def _likelihood(members: ColumnBlocks, labels: Tensor) -> Callable[[float], float]:
     """Mean NLL as a function of T, over the examples whose label has a probability above 0."""
     possible = possible_rows(_losses(members, labels, 1.0), "temperature")
     if not possible.any():
@@ -132,14 +130,16 @@ def _likelihood(members: Array, labels: Tensor) -> Callable[[float], float]:
     return lambda temperature: float(_losses(members, labels, temperature)[possible].mean())
 
 
-def _losses(members: Array, labels: Tensor, temperature: float | Tensor) -> Tensor:
+def _losses(members: ColumnBlocks, labels: Tensor, temperature: float | Tensor) -> Tensor:
     """-log of the mean over members of softmax(logits / T) at the label, (N,), from logits (M, N, C)."""
     scale = torch.as_tensor(temperature, dtype=torch.float64).view(-1, 1, 1)
     losses = []
-    for rows in blocks(members):
-        scaled = floats(members[:, rows]).double() / scale
-        at_label = scaled.gather(2, labels[rows].expand(len(scaled), -1)[..., None])[..., 0]
-        losses.append(math.log(len(scaled)) - (at_label - scaled.logsumexp(-1)).logsumexp(0))
+    for rows, values in members:
+        log_probs = (values / scale).log_softmax(1)
+        at_label = log_probs.gather(1, labels[rows].expand(len(log_probs), 1, -1))[:, 0]
+        losses.append(
+            math.log(len(log_probs)) - (at_label.logsumexp(0) if len(at_label) > 1 else at_label[0])
+        )
     return torch.cat(losses)
 
 

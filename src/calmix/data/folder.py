@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 from calmix.data.dataset import DataSet, Draws
 from calmix.errors import InputError
 from calmix.seeds import derive
-from calmix.workers import init_worker
+from calmix.workers import init_worker, own_cpus
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
 Box = tuple[float, float, float, float]  # left, top, right, bottom
@@ -68,12 +68,12 @@ class ImageFiles:
 def load_folder(root: str | os.PathLike[str], *, size: int = 224, workers: int | None = None) -> DataSet:
     """The JPEG and PNG images in `root/train` and `root/val`; classes are the sorted names of their folders.
 
-    `workers` processes decode images, by default one per CPU and at most eight; 0 decodes in this process.
+    `workers` processes decode images, by default one per CPU and at most eight, fewer where other runs are
+    trained at the same time; 0 decodes in this process.
     """
     root = Path(root)
     if workers is None:
-        affinity = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
-        workers = min(8, len(affinity(0)))
+        workers = min(8, own_cpus())
     classes = class_names(root / "train")
     if unknown := set(class_names(root / "val")) - set(classes):
         raise InputError(f"{root / 'val' / min(unknown)}: a class without a folder in {root / 'train'}")

@@ -128,7 +128,7 @@ def _infer(table: Table, rest: list[str], label: str | None) -> tuple[str, ...]:
         return tuple(sorted(numbered, key=int))
     numeric = [name for name in rest if table.is_number(name)]
     if label is not None and numeric:
-        labels = set(label_texts(table.column(label)))
+        labels = different_labels(table.column(label))
         named = [name for name in numeric if name in labels]
         if len(named) > 1 and len(named) >= len(labels & set(numeric)) and labels <= set(named):
             return tuple(named)
@@ -229,7 +229,7 @@ def _positive(table: Table, options: Columns, roles: dict[str, Any]) -> Layout:
 
 def _two_names(table: Table, positive: str, label: str) -> tuple[str, str] | None:
     """The two names among the labels, the positive one last; None where they are numbers or booleans."""
-    labels = sorted(set(label_texts(table.column(label))))
+    labels = sorted(different_labels(table.column(label)))
     if {text.lower() for text in labels} <= {"0", "1", "true", "false"}:
         return None
     matches = [name for name in labels if name in (positive, split_prefix(positive)[1])]
@@ -251,5 +251,18 @@ def label_texts(labels: NumpyArray) -> list[str]:
     """
     if labels.dtype.kind == "f":
         return [str(int(v)) if v == v // 1 and abs(v) < 2**53 else str(v) for v in labels.tolist()]
-    texts = [str(value) for value in labels.tolist()]
-    return [text.removesuffix(".0") if WHOLE.fullmatch(text) else text for text in texts]
+    if labels.dtype.kind == "U":  # from a text file: few texts, many rows
+        values = labels.tolist()
+        return list(map({text: _without_point(text) for text in set(values)}.__getitem__, values))
+    return [_without_point(str(value)) for value in labels.tolist()]
+
+
+def different_labels(labels: NumpyArray) -> set[str]:
+    """The texts that occur among labels."""
+    if labels.dtype.kind == "U":
+        return {_without_point(text) for text in set(labels.tolist())}
+    return set(label_texts(labels))
+
+
+def _without_point(text: str) -> str:
+    return text.removesuffix(".0") if WHOLE.fullmatch(text) else text

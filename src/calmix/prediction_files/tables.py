@@ -105,12 +105,13 @@ def label_numbers(source: str, labels: NumpyArray, layout: Layout, num_classes: 
     if layout.names is None and labels.dtype.kind in "iub":
         return labels.astype(np.int64) if labels.dtype.kind == "b" else labels
     texts = label_texts(labels)
+    different = set(texts)
     names = layout.names or tuple(map(str, range(num_classes)))
     for known in (names, layout.classes):
         number = {name: i for i, name in enumerate(known)}
-        if len(number) == num_classes and all(text in number for text in texts):
-            return np.array([number[text] for text in texts])
-    if num_classes == 2 and all(text.lower() in BOOLEANS for text in texts):
+        if len(number) == num_classes and different <= number.keys():
+            return np.fromiter(map(number.__getitem__, texts), dtype=np.int64, count=len(texts))
+    if num_classes == 2 and all(text.lower() in BOOLEANS for text in different):
         return np.array([BOOLEANS[text.lower()] for text in texts])
     return np.array([_label_number(source, row, text, names) for row, text in enumerate(texts)])
 

@@ -1,9 +1,10 @@
 """`.csv` and `.tsv` files: read by pyarrow where it is installed, else by NumPy; errors name the line."""
 
+import collections
 import csv
 import itertools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,9 @@ from calmix.prediction_files.layout import GROUP, USUAL, Table
 from calmix.prediction_files.sources import Source
 
 SAMPLE, SAMPLE_VALUES = 100, 200_000  # rows, and values, by which NumPy's reader tells numbers from text
-WIDE = 2_000  # columns from which on NumPy's reader is the faster one
+WIDE = 50_000  # columns from which on NumPy's reader is the faster one
+# Bytes that pyarrow reads at a time: a block costs time for each column, and a large one memory.
+LEAST_BLOCK, BLOCK_PER_COLUMN, MOST_BLOCK = 1 << 20, 1 << 12, 1 << 24
 MEMORY_PER_BYTE = 1.5  # of a text file: its numbers as float64, and what is read at a time
 
 
@@ -47,22 +50,27 @@ class NumpyTable:
         self.source, self.names, self.delimiter = source.name, names, delimiter
         self._source = source
         self._place = {name: i for i, name in enumerate(names)}
-        self._sample: list[list[str]] | None = None
+        self._numeric: set[str] | None = None
         self._checked = False
+        self._columns: dict[str, NumpyArray] = {}
 
     def is_number(self, name: str) -> bool:
-        if self._sample is None:
+        if self._numeric is None:
             count = min(SAMPLE, max(2, SAMPLE_VALUES // len(self.names)))
-            self._sample = list(itertools.islice(filter(None, self._rows()), count))
-        at = self._place[name]
-        return bool(self._sample) and all(at < len(row) and _is_float(row[at]) for row in self._sample)
+            sample = list(itertools.islice(filter(None, self._rows()), count))
+            columns = itertools.zip_longest(*sample, fillvalue="")
+            pairs = zip(self.names, columns, strict=False)  # a row may be longer or shorter than the header
+            self._numeric = {name for name, values in pairs if _are_floats(values)}
+        return name in self._numeric
 
     def is_list(self, name: str) -> bool:
         return False
 
     def column(self, name: str) -> NumpyArray:
-        values = self._load([self._place[name]], np.dtype(str))
-        return np.char.strip(values[:, 0]) if len(values) else np.array([], dtype=str)
+        if name not in self._columns:
+            values = self._load([self._place[name]], np.dtype(str))
+            self._columns[name] = np.char.strip(values[:, 0]) if len(values) else np.array([], dtype=str)
+        return self._columns[name]
 
     def matrix(self, names: Sequence[str]) -> NumpyArray:
         return self._load([self._place[name] for name in names], np.dtype(np.float64))
@@ -132,8 +140,9 @@ class ArrowText:
 
         self.source, self.names, self._plain = plain.source, plain.names, plain
         header = sum(map(len, plain.names)) + len(plain.names)
+        block = min(max(LEAST_BLOCK, BLOCK_PER_COLUMN * len(plain.names)), MOST_BLOCK)
         # A block must hold a row, whose numbers can be longer than their names.
-        read = reader.ReadOptions(block_size=max(1 << 20, 64 * header), use_threads=False)
+        read = reader.ReadOptions(block_size=max(block, 64 * header), use_threads=False)
         parse = reader.ParseOptions(delimiter=plain.delimiter, newlines_in_values=True)
         string, number = pyarrow.string(), pyarrow.float64()
         numeric = [name for name in plain.names if name not in texts and plain.is_number(name)]
@@ -150,6 +159,7 @@ class ArrowText:
             raise InputError(f"{plain.source}: cannot be read as text: {error}") from None
         self._place = {name: i for i, name in enumerate(self.names)}
         self._numeric = set(numeric)
+        self._columns: dict[str, NumpyArray] = {}
 
     def is_number(self, name: str) -> bool:
         return name in self._numeric
@@ -158,8 +168,11 @@ class ArrowText:
         return False
 
     def column(self, name: str) -> NumpyArray:
-        values = self._table.column(self._place[name]).to_pylist()
-        return np.array([str(value).strip() for value in values])
+        if name not in self._columns:
+            encoded = self._table.column(self._place[name]).combine_chunks().dictionary_encode()
+            texts = np.array([str(text).strip() for text in encoded.dictionary.to_pylist()], dtype=str)
+            self._columns[name] = texts[encoded.indices.to_numpy()]
+        return self._columns[name]
 
     def matrix(self, names: Sequence[str]) -> NumpyArray:
         for name in names:
@@ -174,6 +187,14 @@ class ArrowText:
 
     def lists(self, name: str) -> NumpyArray:
         raise NotImplementedError
+
+
+def _are_floats(texts: Iterable[str]) -> bool:
+    try:
+        collections.deque(map(float, texts), maxlen=0)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_float(text: str) -> bool:

@@ -85,11 +85,11 @@ def isotonic_corners(confidence: Array, hit: Array) -> Array:
     >>> isotonic_corners(np.array([0.2, 0.4, 0.6, 0.8]), np.array([0.0, 1.0, 0.0, 1.0])).tolist()
     [[0.2, 0.0], [0.4, 0.5], [0.6, 0.5], [0.8, 1.0]]
     """
-    from sklearn.isotonic import isotonic_regression  # a slow import
+    from scipy.optimize import isotonic_regression  # loaded when first used
 
     values, level, size = np.unique(confidence, return_inverse=True, return_counts=True)
     rate = np.bincount(level, hit) / size
-    fitted = isotonic_regression(rate, sample_weight=size.astype(np.float64))
+    fitted = isotonic_regression(rate, weights=size).x
     changes = np.diff(fitted) > 0
     kept = np.r_[True, changes] | np.r_[changes, True]
     return np.stack([values[kept], fitted[kept]], axis=1)

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from calmix.errors import InputError
 from calmix.predictions import Predictions
@@ -167,8 +167,8 @@ def clopper_pearson(hits: Array, count: Array, level: float = LEVEL) -> tuple[Ar
     ([0.0], 0.308)
     """
     tail = (1 - level) / 2
-    low = beta.ppf(tail, hits, count - hits + 1)
-    high = beta.ppf(1 - tail, hits + 1, count - hits)
+    low = betaincinv(hits, count - hits + 1, tail)
+    high = betaincinv(hits + 1, count - hits, 1 - tail)
     return np.where(hits > 0, low, 0.0), np.where(hits < count, high, 1.0)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from calmix.errors import InputError
 
@@ -47,7 +47,7 @@ def find_crossing(x: Sequence[float], y: Sequence[float], errors: Sequence[float
     residual = values - intercept - slope * design[:, 1]
     degrees = len(values) - 2
     covariance = covariance * max(1.0, float(weights @ residual**2) / degrees)
-    quantile = float(stats.t.ppf((1 + LEVEL) / 2, degrees)) ** 2
+    quantile = float(stdtrit(degrees, (1 + LEVEL) / 2)) ** 2
     # (intercept + slope x)^2 = quantile * variance at x, a quadratic equation in x.
     a = slope**2 - quantile * covariance[1, 1]
     b = 2 * (intercept * slope - quantile * covariance[0, 1])

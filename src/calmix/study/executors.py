@@ -20,7 +20,7 @@ from calmix import interrupts
 from calmix.interrupts import GRACE_SECONDS
 from calmix.progress import Event, Message, Progress, Reporter
 from calmix.study.tasks import Context, Task, TaskResult, try_task
-from calmix.workers import init_worker
+from calmix.workers import init_worker, share_cpus
 
 RETRIES = 2
 SECONDS_BETWEEN_REPORTS = 0.1
@@ -126,7 +126,7 @@ class ProcessExecutor:
 
     def _start_worker(self) -> Worker:
         ours, theirs = self.multiprocessing.Pipe()
-        process = self.multiprocessing.Process(target=work, args=(theirs, self.context))
+        process = self.multiprocessing.Process(target=work, args=(theirs, self.context, self.jobs))
         self.workers.append(Worker(process, ours))  # first: an interruption of the start must end it too
         with interrupts.held():
             process.start()
@@ -180,10 +180,11 @@ class PipeReporter:
             os._exit(1)
 
 
-def work(pipe: Connection, context: Context) -> None:
+def work(pipe: Connection, context: Context, jobs: int = 1) -> None:
     """Run tasks until the pipe or the parent ends. Ctrl-C is for the parent, which then ends its workers with
     SIGTERM: after a last checkpoint."""
     init_worker()
+    share_cpus(jobs)
     try:
         with interrupts.raising():
             _work(pipe, context)

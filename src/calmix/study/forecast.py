@@ -1,5 +1,5 @@
-"""Forecast of training time: from a few real steps of each kind of run on random images, or, for another
-machine, from counted operations."""
+"""Forecast of a study's time: from a few real steps of each kind of run on random images, a few corrupted
+images and one evaluation; or, for another machine, from counted operations."""
 
 import dataclasses
 import tempfile
@@ -12,10 +12,12 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from calmix import data
-from calmix.corruptions import SEVERITIES
+from calmix.corruptions import SEVERITIES, corrupt
 from calmix.data.catalogue import look_up
+from calmix.predictions import Predictions
 from calmix.progress import ignore
 from calmix.runs.build import Splits, build_network
+from calmix.runs.evaluate import compute_metrics
 from calmix.runs.launch import Machine
 from calmix.runs.own import load_data
 from calmix.runs.recipe import Recipe
@@ -25,6 +27,8 @@ from calmix.study.plan import Plan, State, locate_run, run_state
 FEW_IMAGES = 8  # are timed first; a whole batch only where these are quick
 QUICK_SECONDS = 0.5
 STEPS = 3
+CORRUPTED_PIXELS = 1 << 17  # of an image's channels, corrupted to be timed: 128 images of 32 x 32
+SCORED_LOGITS = 1 << 22  # scored to be timed
 FORWARD = 1 / 3  # of a training step, whose backward pass costs twice the forward one
 
 
@@ -69,11 +73,19 @@ def forecast(
     plan: Plan, folders: Sequence[Path], data_root: Path | None, *, tflops: float | None = None
 ) -> dict[Recipe, Forecast]:
     """How far each run of a plan is in `folders`, and the time left: on one thread of this machine, timed,
-    or on one of so many sustained TFLOP/s, by counted operations."""
+    or on one of so many sustained TFLOP/s, by counted operations.
+
+    Timed are the training, the predictions, and the corrupted test sets: their images, which the first run
+    makes for all others of the same test set, and their metrics. Of another machine the last two are not
+    known.
+    """
     by_dataset = {recipe.dataset: recipe for recipe in plan}
     size_of = {name: sizes(recipe, data_root) for name, recipe in by_dataset.items()}
     seconds: dict[Recipe, float] = {}  # of a training step for an image, by kind of run
     forecasts = {}
+    made: set[tuple[str, int, str]] = set()  # corrupted test sets that an earlier run makes and keeps
+    timed_images: dict[tuple[str, tuple[int, ...]], float] = {}
+    timed_metrics: dict[tuple[int, int, int], float] = {}
     for recipe, corruptions in plan.items():
         folder = locate_run(recipe, corruptions, folders).folder.parent
         state, left = run_state(recipe, corruptions, folder)
@@ -86,6 +98,19 @@ def forecast(
                 )
             training, testing = images(recipe, size, len(corruptions))
             hours = seconds[kind] * (left * training + testing) / 3600
+            if corruptions and tflops is None:
+                count, shape = corrupted_images(recipe, size), _shape(recipe, size)
+                for name in corruptions:
+                    if (recipe.dataset, count, name) not in made:
+                        if (name, shape) not in timed_images:
+                            timed_images[name, shape] = time_to_corrupt(name, shape)
+                        hours += timed_images[name, shape] * count * len(SEVERITIES) / 3600
+                    if recipe.dataset != "folder":  # images of files are not kept
+                        made.add((recipe.dataset, count, name))
+                scored = recipe.members, count, size.classes
+                if scored not in timed_metrics:
+                    timed_metrics[scored] = time_to_score(*scored)
+                hours += timed_metrics[scored] * len(corruptions) * len(SEVERITIES) / 3600
         forecasts[recipe] = Forecast(state, hours)
     return forecasts
 
@@ -94,13 +119,45 @@ def images(recipe: Recipe, size: Sizes, corruptions: int) -> tuple[float, float]
     """Costs of a run's training and of its evaluation, in images of a training step."""
     train = recipe.train_size or size.train - recipe.validation_size
     test = min(recipe.test_size or size.test, size.test)
-    corrupted = min(recipe.corruption_size or test, test) * corruptions * len(SEVERITIES)
+    corrupted = corrupted_images(recipe, size) * corruptions * len(SEVERITIES)
     forward = FORWARD / recipe.rows_per_image
     samples, few = (recipe.members, recipe.validation_samples) if recipe.ensemble == "mc" else (1, 1)
     interval = validation_interval(recipe, train, recipe.validation_size)
     training = recipe.epochs * (train + few * forward * recipe.validation_size / interval)
     testing = samples * forward * (recipe.validation_size + test + corrupted)
     return recipe.streams * training, recipe.streams * testing
+
+
+def corrupted_images(recipe: Recipe, size: Sizes) -> int:
+    """Images of one corrupted test set."""
+    test = min(recipe.test_size or size.test, size.test)
+    return min(recipe.corruption_size or test, test)
+
+
+def time_to_corrupt(name: str, shape: tuple[int, ...]) -> float:
+    """CPU seconds of making one corrupted image, at the severity in the middle; 0 where there are none."""
+    if len(shape) != 3 or shape[0] not in (1, 3) or min(shape[1:]) < 8:
+        return 0.0
+    channels, height, width = shape
+    count = max(FEW_IMAGES, CORRUPTED_PIXELS // (height * width))
+    draw = torch.Generator().manual_seed(0)
+    pixels = torch.randint(256, (count, height, width, channels), generator=draw, dtype=torch.uint8)
+    corrupt(pixels[:1], name, 3, seed=0)  # what is made once is not counted
+    start = time.process_time()
+    corrupt(pixels, name, 3, seed=0)
+    return (time.process_time() - start) / count
+
+
+def time_to_score(members: int, examples: int, classes: int) -> float:
+    """CPU seconds of the metrics of one corrupted test set."""
+    draw = torch.Generator().manual_seed(0)
+    few = max(2, min(examples, SCORED_LOGITS // (members * classes)))
+    logits = 4 * torch.randn(members, few, classes, generator=draw)
+    predictions = Predictions(logits, torch.arange(few) % classes)
+    start = time.process_time()
+    compute_metrics(predictions, temperature=None, members=False)
+    # The temperature's metrics, and files written and read, cost about as much again.
+    return 2 * (time.process_time() - start) * examples / few
 
 
 def operations(recipe: Recipe, size: Sizes) -> float:

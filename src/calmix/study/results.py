@@ -181,6 +181,7 @@ def read_result(run: Run) -> Result:
     if summary and not summary.corrupted:
         missing.append("corrupted test sets (calmix evaluate --corruptions)")
     history = run.history
+    evidence = None
     if not (run.folder / FILE).exists():
         if not run.predictions_path("test").exists():
             missing.append("test predictions")
@@ -192,10 +193,13 @@ def read_result(run: Run) -> Result:
             missing.append(f"some of its epochs ({damaged} lines of metrics.jsonl cannot be read)")
     else:
         try:
-            read_evidence(run.folder)
+            evidence = read_evidence(run.folder)
         except InputError as error:
             missing.append(f"its evidence ({error})")
-    return Result(run, summary, history, tuple(missing))
+    result = Result(run, summary, history, tuple(missing))
+    if evidence is not None:
+        vars(result)["evidence"] = evidence  # it is read already
+    return result
 
 
 def _damaged_lines(path: Path, epochs: int) -> int:

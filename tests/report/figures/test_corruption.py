@@ -2,10 +2,14 @@ import dataclasses
 
 import numpy as np
 import pytest
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 
 from calmix.corruptions import CORRUPTIONS
 from calmix.errors import InputError
 from calmix.report.figures import severity_boxes
+from calmix.report.figures.corruption import _draw_boxes
 from calmix.study.results import Results, read_result, read_results
 from tests.fabricate import fabricate
 
@@ -16,8 +20,13 @@ def by_severity(name, severity):
 
 def medians(axes):
     """(severity, height) of the lines in the boxes, the rest of the figure aside."""
-    flat = [line for line in axes.get_lines() if line.get_color() == "white"]
-    return [(line.get_xdata().mean(), line.get_ydata()[0]) for line in flat]
+    lines = [some for some in axes.collections if isinstance(some, LineCollection) and is_white(some)]
+    flat = [segment for some in lines for segment in some.get_segments()]
+    return [(segment[:, 0].mean(), segment[0, 1]) for segment in flat]
+
+
+def is_white(lines):
+    return to_hex(lines.get_colors()[0]) == "#ffffff"
 
 
 def test_boxes_stand_at_their_severity_beside_the_clean_test_set(tmp_path):
@@ -43,7 +52,8 @@ def test_boxes_are_over_the_benchmarks_types_alone(tmp_path):
     summary = dataclasses.replace(result.summary, corrupted=corrupted)
     groups = Results([dataclasses.replace(result, summary=summary)]).groups()
     error = severity_boxes(groups).axes[0]
-    heights = np.concatenate([line.get_ydata() for line in error.get_lines() if len(line.get_ydata())])
+    drawn = [path.vertices[:, 1] for some in error.collections for path in some.get_paths()]
+    heights = np.concatenate([*drawn, *(line.get_ydata() for line in error.get_lines())])
     assert heights.max() == pytest.approx(50)
     assert len(medians(error)) == 5
 
@@ -51,3 +61,21 @@ def test_boxes_are_over_the_benchmarks_types_alone(tmp_path):
 def test_groups_without_corrupted_test_sets_are_an_error(tmp_path):
     with pytest.raises(InputError, match="corruptions=True"):
         severity_boxes(read_results([fabricate(tmp_path)]).groups())
+
+
+def test_boxes_are_those_of_matplotlib():
+    values = {1.0: [1.0, 2.0, 3.0, 4.0, 20.0], 2.5: [5.0, 6.0, 9.0, 9.5]}
+    ours, theirs = Figure().subplots(1, 2)
+    _draw_boxes(ours, values, 0.4, "#0072B2")
+    theirs.boxplot(list(values.values()), positions=list(values), widths=0.34)
+    ends = sorted(line.get_xydata().tolist() for line in theirs.lines if 0 < len(line.get_xdata()) < 3)
+    segments = [s for c in ours.collections if isinstance(c, LineCollection) for s in c.get_segments()]
+    points = [line.get_xydata() for line in ours.get_lines()]
+    np.testing.assert_allclose(
+        sorted(s.tolist() for s in segments if len(s) == 2), [e for e in ends if len(e) == 2]
+    )
+    np.testing.assert_allclose(points, [[[1.0, 20.0]]])
+    (boxes,) = [c for c in ours.collections if isinstance(c, PolyCollection)]
+    outlines = [line.get_xydata() for line in theirs.lines if len(line.get_xdata()) == 5]
+    for ours_box, box in zip(boxes.get_paths(), outlines, strict=True):
+        np.testing.assert_allclose(ours_box.vertices[:4], box[:4])

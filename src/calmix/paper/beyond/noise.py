@@ -2,7 +2,7 @@
 
 import math
 
-from scipy import stats
+from scipy.special import gammaincinv, stdtrit
 
 from calmix.metrics import Interval
 from calmix.paper.sheet import Item, Sheet, Shown, cross
@@ -60,7 +60,7 @@ def _heading(quantity: Quantity) -> str:
 def _interval(spread: SeedVariance, quantity: Quantity) -> Interval:
     """Of the standard deviation, in points; of NLL in hundredths."""
     low, high = (
-        100 * math.sqrt(spread.degrees * spread.variance / stats.chi2.ppf(p, spread.degrees))
+        100 * math.sqrt(spread.degrees * spread.variance / (2 * gammaincinv(spread.degrees / 2, p)))
         for p in ((1 + LEVEL) / 2, (1 - LEVEL) / 2)
     )
     return Interval(100 * math.sqrt(spread.variance), low, high)
@@ -87,5 +87,5 @@ def _table(dataset: str, spreads: dict[Quantity, dict[str, SeedVariance]]) -> Ta
 
 def _visible(spread: SeedVariance, seeds: int) -> float:
     """Half the width of the 95 % interval of a difference of two means."""
-    quantile = float(stats.t.ppf((1 + LEVEL) / 2, 2 * (seeds - 1)))
+    quantile = float(stdtrit(2 * (seeds - 1), (1 + LEVEL) / 2))
     return 100 * quantile * math.sqrt(2 * spread.variance / seeds)

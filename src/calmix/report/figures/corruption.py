@@ -1,10 +1,12 @@
 """Error and ECE under corruption, by severity."""
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.cbook import boxplot_stats
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
@@ -68,12 +70,25 @@ def _boxes(
         ]
         for severity in SEVERITIES
     }
-    thin = {"color": INK, "linewidth": 0.6}
-    style: Any = {
-        "boxprops": {"facecolor": shade, "edgecolor": INK, "linewidth": 0.6},
-        "medianprops": {"color": "white", "linewidth": 1.6},
-        "flierprops": {"marker": ".", "markersize": 3, "markerfacecolor": shade, "markeredgecolor": shade},
-        **{"whiskerprops": thin, "capprops": thin, "patch_artist": True, "manage_ticks": False},
-    }
-    places = [severity + offset for severity, some in values.items() if some]
-    axes.boxplot([some for some in values.values() if some], positions=places, widths=0.85 * width, **style)
+    _draw_boxes(axes, {severity + offset: some for severity, some in values.items() if some}, width, shade)
+
+
+def _draw_boxes(axes: Axes, values: Mapping[float, Sequence[float]], width: float, shade: str) -> None:
+    """Box plots as matplotlib's, in three collections: its own makes seven artists for each box, which takes
+    three times as long to draw."""
+    half, cap = 0.85 * width / 2, 0.85 * width / 4
+    boxes, lines, medians, far = [], [], [], []
+    for x, box in zip(values, boxplot_stats(list(values.values())), strict=True):
+        left, right, low, high = x - half, x + half, box["q1"], box["q3"]
+        boxes.append([(left, low), (right, low), (right, high), (left, high)])
+        for near, end in ((low, box["whislo"]), (high, box["whishi"])):
+            lines += [[(x, near), (x, end)], [(x - cap, end), (x + cap, end)]]
+        medians.append([(left, box["med"]), (right, box["med"])])
+        far += [(x, value) for value in box["fliers"]]
+    thin: Any = {"linewidths": 0.6, "zorder": 2}
+    axes.add_collection(PolyCollection(boxes, facecolors=shade, edgecolors=INK, **thin))
+    axes.add_collection(LineCollection(lines, colors=INK, **thin))
+    axes.add_collection(LineCollection(medians, colors="white", linewidths=1.6, zorder=2.1))
+    if far:
+        axes.plot(*zip(*far, strict=True), ".", markersize=3, color=shade)
+    axes.autoscale_view()
