@@ -45,7 +45,7 @@ def brier_parts(probs: Array, labels: Array, *, ignore_index: int | None = None)
     >>> brier_parts(torch.tensor([[0.75, 0.25], [0.5, 0.5]]), torch.tensor([0, 1]))
     BrierParts(miscalibration=0.15625, discrimination=0.25, uncertainty=0.25)
     """
-    from sklearn.isotonic import isotonic_regression  # a slow import
+    from scipy.optimize import isotonic_regression  # loaded when first used
 
     blocks = [
         (block.confidence.double(), block.hit.double())
@@ -55,7 +55,7 @@ def brier_parts(probs: Array, labels: Array, *, ignore_index: int | None = None)
     # Equal confidences share one value of the regression.
     _, level, size = np.unique(confidence, return_inverse=True, return_counts=True)
     rate = np.bincount(level, hit) / size
-    regression = isotonic_regression(rate, sample_weight=size.astype(np.float64))
+    regression = isotonic_regression(rate, weights=size).x
     least = float(np.mean((regression[level] - hit) ** 2))
     uncertainty = float(np.mean((hit.mean() - hit) ** 2))
     return BrierParts(
