@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,14 +85,6 @@ def subset(labels: Tensor, size: int | None) -> Tensor:
 # Options of networks above which none fits into any memory, or takes for ever to build.
 LARGEST = {"depth": 10_000, "width": 1_000_000, "hidden": 100_000_000}
 
-# name: the model, and options that it has no default for
-NETWORKS: dict[str, tuple[Callable[..., nn.Module], dict[str, Any]]] = {
-    "small_resnet": (models.small_resnet, {}),
-    "wide_resnet": (models.wide_resnet, {"depth": 28, "width": 10}),
-    "resnet50": (models.resnet50, {}),
-    "mlp": (models.mlp, {"hidden": 64}),
-}
-
 
 def build_network(recipe: Recipe, shape: Sequence[int], num_classes: int) -> nn.Module:
     """One plain network for examples of `shape`, (C, H, W) or (F,), with what calmix puts around it."""
@@ -118,7 +110,7 @@ def _own_network(recipe: Recipe, shape: Sequence[int], num_classes: int) -> nn.M
 
 
 def _known_network(recipe: Recipe, shape: Sequence[int], num_classes: int) -> nn.Module:
-    model, defaults = NETWORKS[recipe.network]
+    model, defaults = models.NETWORKS[recipe.network]
     if recipe.network != "mlp" and len(shape) != 3:
         raise InputError(
             f"{recipe.network} is for images; {recipe.dataset} needs network='mlp' or one of your own"

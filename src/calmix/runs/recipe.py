@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from calmix import data
 from calmix.errors import InputError, above, at_least, at_most, one_of
+from calmix.models import NETWORKS
 from calmix.records import from_plain, to_json, typed_fields
 from calmix.runs import own
 from calmix.runs.augmentation import Augmentation
@@ -29,7 +30,6 @@ ENSEMBLES = {
     "mc": EnsembleTitle("MC", "MC-dropout"),
     "deep": EnsembleTitle("DE", "deep ensemble"),
 }
-NETWORKS = ("small_resnet", "wide_resnet", "resnet50", "mlp")
 OPTIMISERS = ("sgd", "adamw")
 SCHEDULES = ("steps", "one-cycle", "cosine")
 NETWORK_OPTIONS = ("depth", "width", "hidden", "filterwise", "dropout", "mean", "std")
