@@ -180,11 +180,9 @@ def build_mixer(recipe: Recipe, splits: Splits) -> augment.Mixer:
         pairs |= {"margin": recipe.margin, "momentum": recipe.momentum}
         gap_of: Any = "pool" if recipe.ensemble == "mc" else recipe.gap_of
         return augment.CAMixup(classes, members=members, gap_of=gap_of, **pairs)
-    pairs["fold"] = recipe.fold
-    if recipe.mixing == "mixupmp":
-        return augment.MixupMP(classes, members=members, **pairs)
-    kind = {"mixup": augment.Mixup, "cutmix": augment.CutMix, "regmixup": augment.RegMixup}[recipe.mixing]
-    return kind(classes, **pairs)
+    kind = recipe.augmentation.kind
+    assert kind.mixer is not None
+    return kind.mixer(classes, members=members if kind.draws_per_member else 1, fold=recipe.fold, **pairs)
 
 
 def _own_mixer(recipe: Recipe, classes: int, members: int) -> augment.Mixer:

@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -359,7 +359,7 @@ class Recipe:
         return from_plain(cls, dict(fields), "recipe")
 
 
-def _known(name: str, value: str, valid: tuple[str, ...]) -> None:
+def _known(name: str, value: str, valid: Iterable[str]) -> None:
     """Refuse what is neither built in nor has a digest."""
     if is_code(value):
         raise InputError(
