@@ -64,8 +64,8 @@ class Recipe:
     """
 
     dataset: str = "digits"
-    """Data set: digits, clusters, cifar10, cifar100, fashion-mnist, mnist, folder; or one of your own: a .npz
-    file, file.py:load, a folder of images."""
+    """Data set: one of `calmix.data.NAMES`, or one of your own: a .npz file, file.py:load, a folder of
+    images."""
     scale: str = field(default="laptop", compare=False)
     """Preset that the recipe started from: paper, laptop or smoke."""
     seed: int = 0
@@ -85,8 +85,8 @@ class Recipe:
     """Side of the crops of an image folder; other data sets have their own."""
 
     network: str = "small_resnet"
-    """Network: small_resnet, wide_resnet, resnet50, mlp; or one of your own: file.py:make or
-    package.module:make, called with shape=, num_classes= and the network's options."""
+    """Network: one of `calmix.models.NETWORKS`, or one of your own: file.py:make or package.module:make,
+    called with shape=, num_classes= and the network's options."""
     network_options: dict[str, Any] = field(default_factory=dict, hash=False)
     """Keyword arguments of the network: width, depth, hidden, dropout, filterwise, mean, std."""
 
@@ -118,8 +118,8 @@ class Recipe:
     consistency: float = 0.0
     """Weight of the Jensen-Shannon term between the clean image and two AugMix views."""
     mixing: str = "none"
-    """Mixing: none, mixup, cutmix, regmixup, mixupmp, camixup, cutmix-camixup, forgetting; or file.py:make of
-    your own, called with num_classes= and members=."""
+    """Mixing: one of `calmix.runs.augmentation.MIXINGS`, or file.py:make of your own, called with
+    num_classes= and members=."""
     alpha: float = 1.0
     """Beta coefficient of the mixing weight lam."""
     gap_of: str = "member"
