@@ -109,8 +109,11 @@ class Summary:
         self, metric: str, *, of: Literal["pool", "scaled"] = "pool", types: Iterable[str] = CORRUPTIONS
     ) -> float | None:
         """The mean of a metric over types and severities: cA and cECE over the benchmark's 15 types."""
-        values = [getattr(getattr(scores, of), metric, None) for scores in self.corrupted_scores(types) or ()]
-        return statistics.fmean(values) if values and None not in values else None
+        sets = self.corrupted_scores(types) or []
+        values = [
+            value for scores in sets if (value := getattr(getattr(scores, of), metric, None)) is not None
+        ]
+        return statistics.fmean(values) if values and len(values) == len(sets) else None
 
     def numbers(self) -> Mapping[str, object]:
         """The record with the means over the benchmark's corruptions, for JSON."""
