@@ -163,7 +163,7 @@ def build_ensemble(
 
 def build_mixer(recipe: Recipe, splits: Splits) -> augment.Mixer:
     """The mixer of one stream of training: a deep ensemble has one for each member."""
-    classes, members = len(splits.classes), recipe.members if recipe.ensemble == "batch" else 1
+    classes, members = len(splits.classes), recipe.members_per_stream
     pairs: dict[str, Any] = {"alpha": recipe.alpha, "partner": recipe.partner}
     if recipe.mixing == "none":
         return augment.NoMixing(classes)

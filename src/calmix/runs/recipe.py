@@ -265,6 +265,11 @@ class Recipe:
         return self.members if self.ensemble == "deep" else 1
 
     @property
+    def members_per_stream(self) -> int:
+        """Members that see a batch of their own in a stream of training; MC-dropout's are of test time."""
+        return self.members if self.ensemble == "batch" else 1
+
+    @property
     def needs_validation(self) -> bool:
         """Whether validation data choose the classes to mix."""
         return self.augmentation.kind.chooses_by == "validation"
