@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calmix import InputError
+from calmix.models import NETWORKS
 from calmix.runs.augmentation import MIXINGS
 from calmix.runs.folder import read_recipe
-from calmix.runs.recipe import ENSEMBLES, LATER, NETWORKS, Recipe
+from calmix.runs.recipe import ENSEMBLES, LATER, Recipe
 
 # Another valid value of every field, and what it needs besides.
 OTHER = {

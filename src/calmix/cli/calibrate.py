@@ -15,6 +15,7 @@ from calmix.auditing import audit
 from calmix.auditing.overlap import find_overlap, sketch
 from calmix.auditing.remedies import NOTHING, candidates
 from calmix.calibrate import Calibrator, Order, Temperature, fit_calibrator, load_calibrator
+from calmix.calibrate.methods import Method
 from calmix.cli.reading import Reading, as_flags, check_output, read_one, show
 from calmix.errors import InputError, one_of
 from calmix.prediction_files import format_of
@@ -37,7 +38,7 @@ class Fit:
     out: Path
     """Where to write the calibrator (JSON)."""
     reading: tyro.conf.OmitArgPrefixes[Reading]
-    method: Literal["auto", "temperature", "joint", "vector", "isotonic", "beta"] = "auto"
+    method: Literal["auto", Method] = "auto"
     """auto is the one that cross-validation recommends."""
     order: Order = "pool"
     """Of a temperature: scale the pool, each member before pooling, or each by a temperature of its own."""

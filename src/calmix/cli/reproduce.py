@@ -5,19 +5,19 @@ import dataclasses
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from rich.console import Console
 
+from calmix.cli.execution import Execution
 from calmix.errors import InputError, above, at_least, at_most, one_of
 from calmix.integrations.loggers import log_results, open_log
-from calmix.progress import Display, Message, Reporter
+from calmix.progress import Display, Message
 from calmix.runs.launch import Machine
 from calmix.runs.recipe import NETWORK_OPTIONS, Recipe
-from calmix.study.executors import Executor, ProcessExecutor, SerialExecutor
 from calmix.study.plan import Plan, run_plan
 from calmix.study.tasks import Context
 
@@ -77,18 +77,7 @@ class Reproduce:
     shards: int = 1
     """Pieces of a batch within which images are mixed: the number of devices that trained these runs with
     `calmix train --devices`."""
-    jobs: int = 2
-    """Processes of this machine that train at once, one thread each."""
-    on: Literal["here", "ray"] = "here"
-    """Where to train: on this machine, or on a Ray cluster."""
-    address: str | None = None
-    """Ray: the cluster's address; by default RAY_ADDRESS, and without it a cluster of this machine alone."""
-    cpus: float = 1.0
-    """Ray: CPUs for each task."""
-    gpus: float = 0.0
-    """Ray: GPUs for each task; a fraction shares one."""
-    pull: bool = False
-    """Ray: the workers do not share the folder of runs; send it to and fro."""
+    execution: tyro.conf.OmitArgPrefixes[Execution] = field(default_factory=Execution)
     out: Path = Path("runs")
     """Folder that holds the runs' folders."""
     runs: tuple[Path, ...] = ()
@@ -126,7 +115,7 @@ def main(arguments: list[str]) -> int:
     from calmix.report.style import check_formats
 
     args = tyro.cli(Reproduce, args=arguments, prog="calmix reproduce")
-    at_least("jobs", args.jobs, 1)
+    at_least("jobs", args.execution.jobs, 1)
     at_most("seeds", args.seeds, 10_000)
     formats = check_formats(args.figures_format)
     datasets = (args.dataset or ("cifar10" if args.scale == "paper" else "mnist")).split(",")
@@ -158,22 +147,24 @@ def main(arguments: list[str]) -> int:
         for text in _notes(plan):
             display(Message(text))
         hours = None
-        if args.train and args.scale != "smoke" and args.on == "here":
+        if args.train and args.scale != "smoke" and args.execution.on == "here":
             hours = _hours_left(plan, args)
             display(Message(_cost(hours, plan, args)))
         if args.keep:
             keep_finished(plan.runs, args.out, args.keep)
         errors: dict[str, str] = {}
+        machine = Machine(accelerator=args.accelerator)
         for folder, part in _by_corrupted_folder(plan, args.corrupted) if args.train else ():
+            context = Context(args.out, args.data_root, folder, machine=machine)
             errors |= run_plan(
                 part,
                 args.out,
-                _executor(args, reporter, folder),
+                args.execution.executor(context, reporter),
                 reporter,
                 elsewhere=args.runs,
                 on_finished=lambda run: keep_result(run, args.keep) if args.keep else None,
                 hours=hours,
-                workers=args.jobs,
+                workers=args.execution.jobs,
             )
         results = read_plan(plan.runs, [args.out, *args.runs])
         rendered = render_plan(plan, results, reporter=display)
@@ -273,10 +264,10 @@ def _hours_left(plan: "ItemPlan", args: Reproduce) -> dict[Recipe, float]:
 
 def _cost(left: Mapping[Recipe, float], plan: "ItemPlan", args: Reproduce) -> str:
     """What is left to do, before it starts."""
-    hours, count = sum(left.values()), len(plan.runs)
+    hours, count, jobs = sum(left.values()), len(plan.runs), args.execution.jobs
     return (
         f"{len(left)} of {count} runs are left: about {_hours(hours)} of one thread, "
-        f"{_hours(hours / args.jobs)} in {args.jobs} processes, evaluation included"
+        f"{_hours(hours / jobs)} in {jobs} processes, evaluation included"
         if left
         else f"all {count} runs are finished"
     )
@@ -284,17 +275,3 @@ def _cost(left: Mapping[Recipe, float], plan: "ItemPlan", args: Reproduce) -> st
 
 def _hours(number: float) -> str:
     return f"{60 * number:.1f} min" if number < 1 else f"{number:,.1f} h"
-
-
-def _executor(args: Reproduce, reporter: Reporter, corrupted: Path | None) -> Executor:
-    machine = Machine(accelerator=args.accelerator)
-    context = Context(args.out, args.data_root, corrupted, machine=machine)
-    if args.on == "ray":
-        from calmix.study.ray import RayExecutor
-
-        return RayExecutor(
-            context, reporter, address=args.address, cpus=args.cpus, gpus=args.gpus, pull=args.pull
-        )
-    if args.jobs == 1:
-        return SerialExecutor(context, reporter)
-    return ProcessExecutor(context, reporter, jobs=args.jobs)

@@ -4,21 +4,21 @@ import itertools
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
 
 from calmix import files
+from calmix.cli.execution import Execution
 from calmix.cli.train import parse
 from calmix.errors import InputError, at_least
 from calmix.progress import Display, Message
 from calmix.runs.folder import Run
 from calmix.runs.launch import Machine
 from calmix.runs.recipe import Recipe
-from calmix.study.executors import Executor, ProcessExecutor, SerialExecutor
 from calmix.study.results import Results, read_results
 from calmix.study.sweep import larger_ensembles, run_sweep
 from calmix.study.tasks import Context
@@ -44,18 +44,7 @@ class Sweep:
 
     seeds: int = 1
     """Runs of each combination, with seeds 0, 1, ...; --seed S starts at S."""
-    jobs: int = 2
-    """Processes of this machine that train at once, one thread each."""
-    on: Literal["here", "ray"] = "here"
-    """Where to train: on this machine, or on a Ray cluster."""
-    address: str | None = None
-    """Ray: the cluster's address; by default RAY_ADDRESS, and without it a cluster of this machine alone."""
-    cpus: float = 1.0
-    """Ray: CPUs for each task."""
-    gpus: float = 0.0
-    """Ray: GPUs for each task; a fraction shares one."""
-    pull: bool = False
-    """Ray: the workers do not share the folder of runs; send it to and fro."""
+    execution: tyro.conf.OmitArgPrefixes[Execution] = field(default_factory=Execution)
     corruptions: bool = False
     """Evaluate under the benchmark's 15 types of corruption too."""
     corrupted: Path | None = None
@@ -75,7 +64,7 @@ class Sweep:
 def main(arguments: list[str]) -> int:
     args, words = _own_flags(arguments)
     at_least("seeds", args.seeds, 1)
-    at_least("jobs", args.jobs, 1)
+    at_least("jobs", args.execution.jobs, 1)
     recipes, swept = expand(words, seeds=args.seeds)
     console = Console()
     answered = larger_ensembles(recipes)
@@ -92,7 +81,9 @@ def main(arguments: list[str]) -> int:
     with Display() as display:
         trained = len(recipes) - len(answered)
         display(Message(f"{len(recipes)} runs, of which {trained} are trained"))
-        errors = run_sweep(recipes, types, context, lambda: _executor(args, context, display), display)
+        errors = run_sweep(
+            recipes, types, context, lambda: args.execution.executor(context, display), display
+        )
     results = read_results(Run(args.out / recipe.name, recipe) for recipe in recipes)
     evaluated = Results(result for result in results if result.summary)
     if evaluated:
@@ -199,14 +190,3 @@ def write_sweep(results: Results, swept: Sequence[str], args: Sweep, *, command:
         with files.replacing(path) as file:
             file.write((text.rstrip("\n") + "\n").encode())
     return written
-
-
-def _executor(args: Sweep, context: Context, reporter: Display) -> Executor:
-    if args.on == "ray":
-        from calmix.study.ray import RayExecutor
-
-        options: Any = {"address": args.address, "cpus": args.cpus, "gpus": args.gpus, "pull": args.pull}
-        return RayExecutor(context, reporter, **options)
-    if args.jobs == 1:
-        return SerialExecutor(context, reporter)
-    return ProcessExecutor(context, reporter, jobs=args.jobs)

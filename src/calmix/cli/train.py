@@ -3,17 +3,21 @@
 import argparse
 import dataclasses
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
+from calmix import data
 from calmix.cli.evaluate import print_summary
 from calmix.errors import InputError, at_least
 from calmix.integrations.loggers import log_summary, open_log
+from calmix.models import NETWORKS
 from calmix.progress import Display, Message, Reporter
 from calmix.runs.api import describe_own_data
+from calmix.runs.augmentation import MIXINGS
 from calmix.runs.code import is_code
 from calmix.runs.evaluate import evaluate
 from calmix.runs.folder import Run, read_recipe
@@ -25,10 +29,26 @@ from calmix.study.plan import run_plan
 from calmix.study.tasks import Context
 
 
+def _listed(what: str, names: Iterable[str], own: str) -> Any:
+    """The help of a field: the names that are built in, and how to name one's own."""
+    return tyro.conf.arg(help=f"{what}: {', '.join(names)}; or {own}")
+
+
+OWN_DATA = "one of your own: a .npz file, file.py:load, a folder of images."
+OWN_NETWORK = (
+    "one of your own: file.py:make or package.module:make, called with shape=, num_classes= and the "
+    "network's options."
+)
+OWN_MIXING = "file.py:make of your own, called with num_classes= and members=."
+
+
 @dataclass(frozen=True)
 class RecipeFlags(Recipe):
     """A recipe whose network's options have flags of their own; checked when it becomes a recipe."""
 
+    dataset: Annotated[str, _listed("Data set", data.NAMES, OWN_DATA)] = Recipe.dataset
+    network: Annotated[str, _listed("Network", NETWORKS, OWN_NETWORK)] = Recipe.network
+    mixing: Annotated[str, _listed("Mixing", MIXINGS, OWN_MIXING)] = Recipe.mixing
     network_options: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict, hash=False)
     digests: tyro.conf.Suppress[dict[str, str]] = field(default_factory=dict, hash=False)
     paths: tyro.conf.Suppress[dict[str, str]] = field(default_factory=dict, compare=False)
@@ -81,9 +101,8 @@ class Train:
     """
 
     augment: str = "none"
-    """Parts joined with +: augmix; mixup, cutmix, regmixup, mixupmp, camixup, camixup-by-pool,
-    cutmix-camixup or forgetting, or file.py:make_mixer of your own; label-smoothing-0.1; or none. It fills
-    in transform, mixing, gap-of and smoothing."""
+    """Parts joined with +: augmix; a mixing (see --mixing), or camixup-by-pool; label-smoothing-0.1; or
+    none. It fills in transform, mixing, gap-of and smoothing."""
     recipe_file: Annotated[Path | None, tyro.conf.arg(name="recipe")] = None
     """A run's recipe.json: repeat that run, or start from it instead of from a preset."""
     paper_code: bool = False

@@ -17,7 +17,6 @@ from calmix.errors import InputError, one_of
 from calmix.locks import lock
 
 Root: TypeAlias = str | os.PathLike[str] | None
-NAMES = ("digits", "clusters", "cifar10", "cifar100", "fashion-mnist", "mnist", "folder")
 
 BUILT_IN: dict[str, Callable[[], DataSet]] = {"digits": load_digits, "clusters": load_clusters}
 FROM_FILES: dict[str, Callable[[Path], DataSet]] = {
@@ -27,6 +26,7 @@ FROM_FILES: dict[str, Callable[[Path], DataSet]] = {
     "mnist": idx.load_mnist,
     "folder": load_folder,
 }
+NAMES = (*BUILT_IN, *FROM_FILES)
 # Relative to the root, in order; downloads go to the first. Absolute paths are those of Debian's packages.
 SEARCH_PATHS = {
     "cifar10": (CIFAR10.folder, "."),

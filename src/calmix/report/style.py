@@ -19,7 +19,7 @@ from calmix.errors import InputError, one_of
 from calmix.report.svg import svg_text
 from calmix.study.results import Group
 
-ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
+ORANGE, SKY, GREEN = "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILION, PURPLE, BLACK, GREY = "#0072B2", "#D55E00", "#CC79A7", "#000000", "#767676"
 INK, NOTE = "#333333", "#555555"  # of lines between data, and of words beside them
 

@@ -2,9 +2,11 @@
 
 import contextlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from calmix import augment
 from calmix.errors import InputError, one_of
 from calmix.runs.code import is_code
 
@@ -12,19 +14,25 @@ from calmix.runs.code import is_code
 @dataclass(frozen=True)
 class Mixing:
     """A mixing as recipes name it; an adaptive one chooses what is mixed by validation data, or by what
-    training forgets."""
+    training forgets.
+
+    `mixer` makes it, where it needs no more than alpha, partner and fold; with `draws_per_member` the members
+    of a BatchEnsemble have draws of their own.
+    """
 
     title: str
+    mixer: Callable[..., augment.Mixer] | None = None
     chooses_by: str | None = None
     rows_per_image: int = 1
+    draws_per_member: bool = False
 
 
 MIXINGS = {
     "none": Mixing("none"),
-    "mixup": Mixing("Mixup"),
-    "cutmix": Mixing("CutMix"),
-    "regmixup": Mixing("RegMixup", rows_per_image=2),
-    "mixupmp": Mixing("MixupMP", rows_per_image=2),
+    "mixup": Mixing("Mixup", augment.Mixup),
+    "cutmix": Mixing("CutMix", augment.CutMix),
+    "regmixup": Mixing("RegMixup", augment.RegMixup, rows_per_image=2),
+    "mixupmp": Mixing("MixupMP", augment.MixupMP, rows_per_image=2, draws_per_member=True),
     "camixup": Mixing("CAMixup", chooses_by="validation"),
     "cutmix-camixup": Mixing("adaptive CutMix", chooses_by="validation"),
     "forgetting": Mixing("forgetting CAMixup", chooses_by="training"),

@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,14 +85,6 @@ def subset(labels: Tensor, size: int | None) -> Tensor:
 # Options of networks above which none fits into any memory, or takes for ever to build.
 LARGEST = {"depth": 10_000, "width": 1_000_000, "hidden": 100_000_000}
 
-# name: the model, and options that it has no default for
-NETWORKS: dict[str, tuple[Callable[..., nn.Module], dict[str, Any]]] = {
-    "small_resnet": (models.small_resnet, {}),
-    "wide_resnet": (models.wide_resnet, {"depth": 28, "width": 10}),
-    "resnet50": (models.resnet50, {}),
-    "mlp": (models.mlp, {"hidden": 64}),
-}
-
 
 def build_network(recipe: Recipe, shape: Sequence[int], num_classes: int) -> nn.Module:
     """One plain network for examples of `shape`, (C, H, W) or (F,), with what calmix puts around it."""
@@ -118,7 +110,7 @@ def _own_network(recipe: Recipe, shape: Sequence[int], num_classes: int) -> nn.M
 
 
 def _known_network(recipe: Recipe, shape: Sequence[int], num_classes: int) -> nn.Module:
-    model, defaults = NETWORKS[recipe.network]
+    model, defaults = models.NETWORKS[recipe.network]
     if recipe.network != "mlp" and len(shape) != 3:
         raise InputError(
             f"{recipe.network} is for images; {recipe.dataset} needs network='mlp' or one of your own"
@@ -171,7 +163,7 @@ def build_ensemble(
 
 def build_mixer(recipe: Recipe, splits: Splits) -> augment.Mixer:
     """The mixer of one stream of training: a deep ensemble has one for each member."""
-    classes, members = len(splits.classes), recipe.members if recipe.ensemble == "batch" else 1
+    classes, members = len(splits.classes), recipe.members_per_stream
     pairs: dict[str, Any] = {"alpha": recipe.alpha, "partner": recipe.partner}
     if recipe.mixing == "none":
         return augment.NoMixing(classes)
@@ -188,11 +180,9 @@ def build_mixer(recipe: Recipe, splits: Splits) -> augment.Mixer:
         pairs |= {"margin": recipe.margin, "momentum": recipe.momentum}
         gap_of: Any = "pool" if recipe.ensemble == "mc" else recipe.gap_of
         return augment.CAMixup(classes, members=members, gap_of=gap_of, **pairs)
-    pairs["fold"] = recipe.fold
-    if recipe.mixing == "mixupmp":
-        return augment.MixupMP(classes, members=members, **pairs)
-    kind = {"mixup": augment.Mixup, "cutmix": augment.CutMix, "regmixup": augment.RegMixup}[recipe.mixing]
-    return kind(classes, **pairs)
+    kind = recipe.augmentation.kind
+    assert kind.mixer is not None
+    return kind.mixer(classes, members=members if kind.draws_per_member else 1, fold=recipe.fold, **pairs)
 
 
 def _own_mixer(recipe: Recipe, classes: int, members: int) -> augment.Mixer:

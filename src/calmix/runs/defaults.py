@@ -7,7 +7,8 @@ import torch
 from calmix import data
 from calmix.data import DataSet, Kind, kind_of
 from calmix.errors import InputError
-from calmix.runs.recipe import NETWORKS, Recipe
+from calmix.models import NETWORKS
+from calmix.runs.recipe import Recipe
 
 STEPS = 3000  # of training, for each stream
 MOST_EPOCHS, FEWEST_EPOCHS = 100, 5

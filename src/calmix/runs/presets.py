@@ -9,11 +9,12 @@ from typing import Any
 
 from calmix import data
 from calmix.errors import one_of
+from calmix.models import NETWORKS
 from calmix.runs import own
 from calmix.runs.augmentation import parse_augmentation
 from calmix.runs.code import is_code
 from calmix.runs.defaults import derived_fields, optimiser_fields
-from calmix.runs.recipe import ENSEMBLES, NETWORK_OPTIONS, NETWORKS, OPTIMISERS, Recipe, gather_options
+from calmix.runs.recipe import ENSEMBLES, NETWORK_OPTIONS, OPTIMISERS, Recipe, gather_options
 
 SCALES = ("paper", "laptop", "smoke")
 

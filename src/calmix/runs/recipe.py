@@ -4,12 +4,13 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from calmix import data
 from calmix.errors import InputError, above, at_least, at_most, one_of
+from calmix.models import NETWORKS
 from calmix.records import from_plain, to_json, typed_fields
 from calmix.runs import own
 from calmix.runs.augmentation import Augmentation
@@ -29,7 +30,6 @@ ENSEMBLES = {
     "mc": EnsembleTitle("MC", "MC-dropout"),
     "deep": EnsembleTitle("DE", "deep ensemble"),
 }
-NETWORKS = ("small_resnet", "wide_resnet", "resnet50", "mlp")
 OPTIMISERS = ("sgd", "adamw")
 SCHEDULES = ("steps", "one-cycle", "cosine")
 NETWORK_OPTIONS = ("depth", "width", "hidden", "filterwise", "dropout", "mean", "std")
@@ -64,8 +64,8 @@ class Recipe:
     """
 
     dataset: str = "digits"
-    """Data set: digits, clusters, cifar10, cifar100, fashion-mnist, mnist, folder; or one of your own: a .npz
-    file, file.py:load, a folder of images."""
+    """Data set: one of `calmix.data.NAMES`, or one of your own: a .npz file, file.py:load, a folder of
+    images."""
     scale: str = field(default="laptop", compare=False)
     """Preset that the recipe started from: paper, laptop or smoke."""
     seed: int = 0
@@ -85,8 +85,8 @@ class Recipe:
     """Side of the crops of an image folder; other data sets have their own."""
 
     network: str = "small_resnet"
-    """Network: small_resnet, wide_resnet, resnet50, mlp; or one of your own: file.py:make or
-    package.module:make, called with shape=, num_classes= and the network's options."""
+    """Network: one of `calmix.models.NETWORKS`, or one of your own: file.py:make or package.module:make,
+    called with shape=, num_classes= and the network's options."""
     network_options: dict[str, Any] = field(default_factory=dict, hash=False)
     """Keyword arguments of the network: width, depth, hidden, dropout, filterwise, mean, std."""
 
@@ -118,8 +118,8 @@ class Recipe:
     consistency: float = 0.0
     """Weight of the Jensen-Shannon term between the clean image and two AugMix views."""
     mixing: str = "none"
-    """Mixing: none, mixup, cutmix, regmixup, mixupmp, camixup, cutmix-camixup, forgetting; or file.py:make of
-    your own, called with num_classes= and members=."""
+    """Mixing: one of `calmix.runs.augmentation.MIXINGS`, or file.py:make of your own, called with
+    num_classes= and members=."""
     alpha: float = 1.0
     """Beta coefficient of the mixing weight lam."""
     gap_of: str = "member"
@@ -265,6 +265,11 @@ class Recipe:
         return self.members if self.ensemble == "deep" else 1
 
     @property
+    def members_per_stream(self) -> int:
+        """Members that see a batch of their own in a stream of training; MC-dropout's are of test time."""
+        return self.members if self.ensemble == "batch" else 1
+
+    @property
     def needs_validation(self) -> bool:
         """Whether validation data choose the classes to mix."""
         return self.augmentation.kind.chooses_by == "validation"
@@ -359,7 +364,7 @@ class Recipe:
         return from_plain(cls, dict(fields), "recipe")
 
 
-def _known(name: str, value: str, valid: tuple[str, ...]) -> None:
+def _known(name: str, value: str, valid: Iterable[str]) -> None:
     """Refuse what is neither built in nor has a digest."""
     if is_code(value):
         raise InputError(

@@ -27,7 +27,7 @@ class MemberScores:
 
 @dataclass(frozen=True)
 class PoolScores:
-    """Metrics of the pool."""
+    """Metrics of the pool. One that is added has the type `float | None = None`: older summaries lack it."""
 
     accuracy: float
     nll: float
@@ -109,10 +109,11 @@ class Summary:
         self, metric: str, *, of: Literal["pool", "scaled"] = "pool", types: Iterable[str] = CORRUPTIONS
     ) -> float | None:
         """The mean of a metric over types and severities: cA and cECE over the benchmark's 15 types."""
-        sets = self.corrupted_scores(types)
-        if sets is None or any(getattr(scores, of) is None for scores in sets):
-            return None
-        return statistics.fmean(getattr(getattr(scores, of), metric) for scores in sets)
+        sets = self.corrupted_scores(types) or []
+        values = [
+            value for scores in sets if (value := getattr(getattr(scores, of), metric, None)) is not None
+        ]
+        return statistics.fmean(values) if values and len(values) == len(sets) else None
 
     def numbers(self) -> Mapping[str, object]:
         """The record with the means over the benchmark's corruptions, for JSON."""

@@ -261,7 +261,7 @@ class Trainer:
         pairs = list(zip(batches, draws, strict=True))
         if not self.mix_points and batches[0].inputs.dtype != torch.int64:  # token ids are never mixed
             return [self.views(batch, draw) for batch, draw in pairs], []
-        members = self.recipe.members if self.recipe.ensemble == "batch" else 1
+        members = self.recipe.members_per_stream
         both = [self.views.plan_inside(batch, members, draw) for batch, draw in pairs]
         return [views for views, _ in both], [plan for _, plan in both]
 

@@ -168,7 +168,7 @@ def operations(recipe: Recipe, size: Sizes) -> float:
         network = build_network(recipe, shape, size.classes).eval()
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         network(torch.empty(2, *shape, device="meta"))
-    members = recipe.members if recipe.ensemble == "batch" else 1
+    members = recipe.members_per_stream
     return float(counter.get_total_flops()) / 2 / FORWARD * members * recipe.rows_per_image
 
 

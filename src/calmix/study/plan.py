@@ -135,7 +135,7 @@ def _weights(tasks: Sequence[Task], hours: Mapping[Recipe, float] | None) -> dic
 def cost(task: Task) -> float:
     """Training time of a task relative to others, roughly: images, epochs, members and width."""
     recipe = task.recipe
-    members = recipe.members if recipe.ensemble in ("batch", "deep") else 1
+    members = recipe.streams * recipe.members_per_stream
     if task.members is not None:
         members = len(task.members)
     width = recipe.network_options.get("width", 1)
