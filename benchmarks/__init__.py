@@ -1,7 +1,7 @@
 """Benchmarks: each hot path relative to a lower bound or to another library in the same run.
 
-A module is a benchmark: `rows(full)` yields what it measures, `Row`s and Markdown text, and its docstring says
-how. `NAMES` are in the order in which they run.
+A module is a benchmark: `rows(full)` yields what it measures, `Row`s and Markdown text, and its docstring
+says how. `NAMES` are in the order in which they run.
 """
 
 # Ratios that other work on the machine disturbs most come last: they are cut first where time runs out.

@@ -14,9 +14,10 @@ from calmix import files
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 INTRODUCTION = """# Benchmarks
 
-`make bench` writes this page (`python -m benchmarks`, below six minutes on two idle cores; `--full` measures more, and names
-on the command line measure and replace only their sections). Where nothing else is said, a number is CPU time of one thread,
-the best of several interleaved repeats. What matters are the ratios: both sides are measured in the same run.
+`make bench` (`python -m benchmarks`) writes this page, in less than six minutes on two idle cores. `--full`
+measures more, and names on the command line measure and replace only their sections. Where nothing else is
+said, a number is CPU time of one thread, the best of several interleaved repeats. What matters are the
+ratios: both sides are measured in the same run. "Before" is the value of a row before it was worked on.
 """
 
 

@@ -1,0 +1,68 @@
+"""Evaluation of a deep ensemble of four under 15 corruptions at 5 severities, beside predicting the 75 sets.
+
+It is making the images, predicting, computing every metric, and writing. The first run of a study makes the
+corrupted images; later runs on the same data find them in the cache.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from benchmarks.data import make_cifar
+from benchmarks.timing import Row
+from calmix.corruptions import CORRUPTIONS, SEVERITIES
+from calmix.data.cifar import CIFAR10
+from calmix.data.corrupted_cache import CACHE_VARIABLE
+from calmix.runs.build import load_splits, subset
+from calmix.runs.evaluate import evaluate
+from calmix.runs.folder import Run
+from calmix.runs.launch import Machine, train
+from calmix.runs.predict import predict_logits
+from calmix.runs.presets import preset
+
+
+def rows(full: bool = False) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        os.environ[CACHE_VARIABLE] = str(root / "cache")
+        make_cifar(root / CIFAR10.folder)
+        runs = [_train(root, seed) for seed in (0, 1)]
+        seconds = [_evaluate(run, root) for run in runs]
+        predicting = _predict(runs[1], root, sets=75 if full else 15)
+    sets = f"75 sets of {runs[0].recipe.corruption_size} images"
+    yield Row(f"predicting {sets}", predicting, "s")
+    yield Row("the whole evaluation, first run of a study", seconds[0] / predicting, "x", at_most=1.3)
+    yield Row("the whole evaluation, later runs", seconds[1] / predicting, "x", at_most=1.3)
+
+
+def _train(root: Path, seed: int) -> Run:
+    """The network of the laptop's preset after a step: its speed does not depend on its weights."""
+    recipe = preset("cifar10", "deep", "none", seed=seed).replace(
+        epochs=1, train_size=64, validation_size=100
+    )
+    run = train(recipe, root / "runs", data_root=root, machine=Machine(accelerator="cpu"))
+    evaluate(run, data_root=root)
+    return run
+
+
+def _evaluate(run: Run, root: Path) -> float:
+    start = time.process_time()
+    evaluate(run, corruptions=CORRUPTIONS, data_root=root)
+    return time.process_time() - start
+
+
+def _predict(run: Run, root: Path, *, sets: int) -> float:
+    """CPU seconds of predicting 75 sets, from those of a part of them."""
+    test = load_splits(run.recipe, root).test
+    part = test.take(subset(test.labels, run.recipe.corruption_size))
+    model = run.model()
+    predict_logits(model, part)
+    start = time.process_time()
+    for _ in range(sets):
+        with torch.inference_mode():
+            predict_logits(model, part)
+    return (time.process_time() - start) * len(CORRUPTIONS) * len(SEVERITIES) / sets
