@@ -43,7 +43,7 @@ def rows(full: bool = False) -> Iterator[Row]:
     if full:
         yield from simulate(tuple(SIMULATIONS), SAMPLES)
     else:
-        yield from speed(SAMPLES)
+        yield from _speed(((1, 1_000_000, 10), (4, 10_000, 1_000)))
 
 
 def simulate(simulations: Sequence[int], samples: int) -> Iterator[Row]:
@@ -236,6 +236,10 @@ def speed(samples: int) -> Iterator[Row]:
     sizes = (
         ((1, 1_000_000, 10), (4, 50_000, 1_000)) if samples >= 100 else ((1, 100_000, 10), (4, 5_000, 1_000))
     )
+    yield from _speed(sizes)
+
+
+def _speed(sizes: Sequence[tuple[int, int, int]]) -> Iterator[Row]:
     for members, n, classes in sizes:
         many = ensemble(members, n, classes)
         name = f"7 audit, {members} x {n:,} x {classes:,}"

@@ -1,8 +1,8 @@
 """Calibration metrics relative to one pass over the data, to torchmetrics, and to fixed limits.
 
 torchmetrics is called as its documentation does, its checks of the arguments included: the function
-`multiclass_calibration_error` on the whole array, and the class `MulticlassCalibrationError`, which is updated
-batch by batch in a loop over a loader. Ours are called with all their checks, too.
+`multiclass_calibration_error` on the whole array, and the class `MulticlassCalibrationError`, updated batch
+by batch as in a loop over a loader. Ours are called with all their checks, too.
 """
 
 import subprocess

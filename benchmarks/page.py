@@ -92,7 +92,7 @@ def summary(sections: Sequence[str]) -> str:
         held += text.count(" | ok |")
         for line in text.splitlines():
             if "**exceeded**" in line:
-                cells = [cell.strip() for cell in line.strip("|").split("|")]
+                cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))]
                 what = cells[0].replace("&emsp;", "")
                 missed.append(f"- {name}: {what}: {cells[1]} {cells[2]} ({cells[3]})")
             if line.startswith("**Not complete:**"):

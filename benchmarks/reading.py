@@ -14,7 +14,7 @@ import pyarrow.csv
 import calmix
 from benchmarks.timing import Row, cpu_seconds
 
-VALUES = 1_000_000
+VALUES = 2_000_000
 
 
 def rows(full: bool = False) -> Iterator[Row]:
