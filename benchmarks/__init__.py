@@ -7,6 +7,6 @@ says how. `NAMES` are in the order in which they run.
 # Ratios that other work on the machine disturbs most come last: they are cut first where time runs out.
 NAMES = (
     *("imports", "metrics", "reading", "audit", "corruptions", "augment", "data", "drawing"),
-    *("evaluation", "networks", "training", "ensembles", "folders", "forecast"),
+    *("evaluation", "networks", "training", "ensembles", "forecast", "folders"),
 )
 LONG = ("ensemble",)  # an hour or more: only where named
