@@ -1,7 +1,7 @@
-"""The audit on data whose truth is known (coverage, false alarms, power), its speed, and the report page.
+"""The audit: its speed, and with `--full` its coverage, false alarms and power on data whose truth is known.
 
-`python -m benchmarks audit` runs everything, `python -m benchmarks.audit --simulations 1 3 --samples 50` a
-part.
+`python -m benchmarks audit --full` runs everything, `python -m benchmarks.audit --simulations 1 3 --samples
+50` a part.
 """
 
 import argparse
@@ -9,8 +9,6 @@ import functools
 import math
 import subprocess
 import sys
-import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -28,10 +26,6 @@ from calmix.auditing.summary import summarise
 from calmix.auditing.verdict import decide, gather_evidence
 from calmix.calibrate import Order, fit_calibrator, fit_temperature
 from calmix.predictions import Predictions
-from calmix.report.gallery import standard_figures
-from calmix.report.page import runs_page
-from calmix.runs.folder import Run
-from calmix.study.results import read_results
 from tests.auditing.simulations import (
     calibrated_pool,
     cancelling,
@@ -40,14 +34,19 @@ from tests.auditing.simulations import (
     shifted,
     with_gap,
 )
-from tests.fabricate import fabricate, random_predictions
-from tests.report.browser import CHROMIUM, Browser
 
 SAMPLES = 500
 LARGE, LARGE_SHARE = 20_000, 0.2  # so many examples have a fifth of the samples
 
 
-def rows(simulations: Sequence[int] = tuple(range(1, 8)), samples: int = SAMPLES) -> Iterator[Row]:
+def rows(full: bool = False) -> Iterator[Row]:
+    if full:
+        yield from simulate(tuple(SIMULATIONS), SAMPLES)
+    else:
+        yield from _speed(((1, 1_000_000, 10), (4, 10_000, 1_000)))
+
+
+def simulate(simulations: Sequence[int], samples: int) -> Iterator[Row]:
     for number in simulations:
         yield from SIMULATIONS[number](samples)
 
@@ -237,6 +236,10 @@ def speed(samples: int) -> Iterator[Row]:
     sizes = (
         ((1, 1_000_000, 10), (4, 50_000, 1_000)) if samples >= 100 else ((1, 100_000, 10), (4, 5_000, 1_000))
     )
+    yield from _speed(sizes)
+
+
+def _speed(sizes: Sequence[tuple[int, int, int]]) -> Iterator[Row]:
     for members, n, classes in sizes:
         many = ensemble(members, n, classes)
         name = f"7 audit, {members} x {n:,} x {classes:,}"
@@ -294,44 +297,6 @@ def _others() -> Iterator[Row]:
         yield Row(f"fit_temperature {order}, 4 x 2,500 x 100", seconds, "s", at_most=1)
         yield Row("  relative to one softmax of all logits", seconds / one_pass, "x")
 
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        runs = _hundred_runs(Path(folder) / "runs")
-        page = Path(folder) / "report.html"
-        start = time.process_time()
-        results = read_results(runs)
-        page.write_text(runs_page(results, standard_figures(results)))
-        yield Row("page of 100 runs, written", time.process_time() - start, "s")
-        yield Row("  its size", page.stat().st_size / 1e6, "MB")
-        if CHROMIUM:
-            with Browser(Path(folder) / "profile") as browser:
-                browser.open(page)
-                script = "performance.getEntriesByType('navigation')[0].loadEventEnd"
-                yield Row("  opened in Chromium (wall)", browser.evaluate(script) / 1e3, "s", at_most=1)
-
-
-def _hundred_runs(folder: Path) -> list[Run]:
-    names = ("none", "mixup", "camixup", "augmix", "augmix+mixup", "augmix+camixup")
-    wanted = [
-        (ensemble, augment, dataset, seed)
-        for dataset in ("cifar10", "cifar100")
-        for ensemble in ("mc", "batch", "deep")
-        for augment in names
-        for seed in range(3)
-    ]
-    return [
-        fabricate(
-            folder,
-            ensemble,
-            augment,
-            dataset=dataset,
-            seed=seed,
-            test=random_predictions(seed=seed),
-            corrupted=(0.6, 0.5),
-            history=20,
-        )
-        for ensemble, augment, dataset, seed in wanted[:100]
-    ]
-
 
 SIMULATIONS: dict[int, Callable[[int], Iterator[Row]]] = {
     1: false_alarms,
@@ -350,7 +315,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=SAMPLES, help="samples in a cell")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    for row in rows(args.simulations, args.samples):
+    for row in simulate(args.simulations, args.samples):
         result = "" if not row.limit else "ok" if row.within_limit else "EXCEEDED"
         print(f"{row.name:72} {row.value:10.4g} {row.unit:3} {row.limit:18} {result}", flush=True)
 

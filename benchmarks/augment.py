@@ -1,4 +1,8 @@
-"""Augmentation of 256 colour images of 32 x 32: transforms beside Pillow, mixers beside torch.lerp."""
+"""Augmentation of 256 colour images of 32 x 32: transforms beside Pillow, mixers beside torch.lerp.
+
+AugMix is compared with the same operations by Pillow as public loaders do them, image by image: arrays of
+floats in and out of every operation, or (lean) converted once a chain.
+"""
 
 from collections.abc import Iterator
 
@@ -14,23 +18,11 @@ from calmix.augment.operations import OPERATIONS
 BATCH, CLASSES, MEMBERS = 256, 100, 4
 
 
-def rows() -> Iterator[Row]:
+def rows(full: bool = False) -> Iterator[Row]:
     generator = torch.Generator().manual_seed(0)
     images = smooth_images(BATCH)
-    augmix = AugMix()
-    arrays = [image.astype(np.float64) for image in images.permute(0, 2, 3, 1).numpy()]
-    draw = np.random.default_rng(0)
-    ours, usual, lean = cpu_seconds(
-        lambda: augmix(images, generator=generator),
-        lambda: [augmix_one(array, draw, keep_pictures=False) for array in arrays],
-        lambda: [augmix_one(array, draw, keep_pictures=True) for array in arrays],
-        repeats=10,
-    )
-    yield Row("AugMix", BATCH / ours, "images/s")
-    yield Row("Pillow, image by image", BATCH / usual, "images/s")
-    yield Row("AugMix beside it", usual / ours, "times", at_least=10)
-    yield Row("the same, arrays made once per chain", BATCH / lean, "images/s")
-    yield Row("AugMix beside it", lean / ours, "times")
+    yield from augmix_beside_pillow(images, repeats=10 if full else 4, at_least=(10_000, 10))
+    yield from augmix_beside_pillow(smooth_images(16, 224), repeats=5 if full else 2, at_least=(None, 5))
 
     (seconds,) = cpu_seconds(lambda: crop_flip(images, generator=generator), repeats=20)
     yield Row("crop and flip", BATCH / seconds, "images/s", at_least=30_000)
@@ -42,7 +34,7 @@ def rows() -> Iterator[Row]:
         lambda: torch.lerp(images, other, 0.3),
         lambda: mixup(images, labels, generator=generator),
         lambda: cutmix(images, labels, generator=generator),
-        repeats=50,
+        repeats=20,
     )
     yield Row("Mixup", mixed / lerp, "lerps", at_most=2.5)
     yield Row("CutMix", cut / lerp, "lerps")
@@ -58,7 +50,7 @@ def rows() -> Iterator[Row]:
         lambda: mixup(many, many_labels, generator=generator),
         lambda: camixup(images, labels, generator=generator),
         lambda: forgetting(images, labels, index=index, generator=generator),
-        repeats=50,
+        repeats=20,
     )
     yield Row("CAMixup, 4 members, beside Mixup of 4 x 256", some_classes / all_classes, "times", at_most=1.2)
     yield Row("ForgettingMixup, 4 members, beside the same", forgotten / all_classes, "times", at_most=1.2)
@@ -80,10 +72,31 @@ def rows() -> Iterator[Row]:
     yield Row("ForgettingMixup.observe and update, 4 members, 47,500", counted * 1e3, "ms")
 
 
-def smooth_images(count: int) -> Tensor:
+def augmix_beside_pillow(
+    images: Tensor, *, repeats: int, at_least: tuple[float | None, float]
+) -> Iterator[Row]:
+    """Images per second of both, with limits of ours and of the ratio."""
+    count, size = len(images), f"{images.shape[-2]} x {images.shape[-1]}"
+    generator, draw = torch.Generator().manual_seed(0), np.random.default_rng(0)
+    augmix = AugMix()
+    arrays = [image.astype(np.float64) for image in images.permute(0, 2, 3, 1).numpy()]
+    ours, usual, lean = cpu_seconds(
+        lambda: augmix(images, generator=generator),
+        lambda: [augmix_one(array, draw, keep_pictures=False) for array in arrays],
+        lambda: [augmix_one(array, draw, keep_pictures=True) for array in arrays],
+        repeats=repeats,
+    )
+    yield Row(f"AugMix, {size}", count / ours, "images/s", at_least=at_least[0])
+    yield Row(f"AugMix by Pillow, {size}", count / usual, "images/s")
+    yield Row("  ours relative to it", usual / ours, "x", at_least=at_least[1])
+    yield Row(f"AugMix by Pillow, lean, {size}", count / lean, "images/s")
+    yield Row("  ours relative to it", lean / ours, "x")
+
+
+def smooth_images(count: int, side: int = 32) -> Tensor:
     """Images with the gradients of photographs rather than the noise of dice, in [0, 1]."""
     coarse = torch.rand(count, 3, 6, 6, generator=torch.Generator().manual_seed(1))
-    return torch.nn.functional.interpolate(coarse, 32, mode="bicubic").clamp(0, 1)
+    return torch.nn.functional.interpolate(coarse, side, mode="bicubic").clamp(0, 1)
 
 
 def augmix_one(clean: np.ndarray, draw: np.random.Generator, *, keep_pictures: bool) -> np.ndarray:

@@ -16,7 +16,7 @@ from calmix.data.cifar import CIFAR10
 from calmix.data.folder import decode, random_box
 
 
-def rows() -> Iterator[Row]:
+def rows(full: bool = False) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         make_cifar(root / CIFAR10.folder)

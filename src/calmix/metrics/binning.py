@@ -45,13 +45,15 @@ class Statistic:
 
     `terms` numbers the cells row by row; values that are left out go to one extra cell, classes * bins.
     `value` is the quantity before it is brought into the metric's range, and `finish` does that (square root,
-    clipping). Intervals are computed on `value`, and their ends are finished like the metric.
+    clipping). Intervals are computed on `value`, and their ends are finished like the metric. `total` is the
+    sum of a block's values where there is one cell: it needs no value of each row.
     """
 
     shape: tuple[int, int]
     terms: Callable[[Block], Terms]
     value: Callable[[Cells], Tensor]
     finish: Callable[[Tensor], Tensor]
+    total: Callable[[Block], Tensor] | None = None
 
     def zeros(self, *trailing: int) -> Tensor:
         """Empty sums, (3, cells + 1, *trailing)."""
@@ -59,6 +61,10 @@ class Statistic:
 
     def add(self, sums: Tensor, block: Block) -> None:
         """Add a block to `sums` (3, cells + 1)."""
+        if self.total is not None and block.weights is None:
+            sums[0, 0] += len(block.labels)
+            sums[1, 0] += self.total(block)
+            return
         cell, value, hit_cell, hit = self.terms(block)
         size = sums.new_ones(1)
         if block.weights is not None:
@@ -90,12 +96,22 @@ def equal_width(num_bins: int) -> Bins:
     """Bin m holds (m-1)/M < p <= m/M; 0 is in the first bin, values that rounding put above 1 in the last."""
     edges = torch.arange(1, num_bins, dtype=torch.float64) / num_bins
 
+    near = num_bins * 1e-15  # several times the rounding of a product and of an edge
+
     def bins(p: Tensor, narrow: bool) -> Tensor:
-        if not narrow:
-            return torch.bucketize(p.contiguous(), edges)
+        scaled = p.mul(num_bins)
         # A float32 times an integer below 2^29 is exact in float64, and float32 is too coarse for a value
         # between m/M and its rounded edge: the result is that of the comparison, in a seventh of the time.
-        return p.mul(num_bins).ceil_().sub_(1).clamp_(0, num_bins - 1).long()
+        upper = scaled.ceil_() if narrow else scaled.ceil()
+        beside = None
+        if not narrow:  # products are rounded: beside an edge the comparison itself decides
+            low, high = torch.aminmax(scaled.sub_(upper))
+            if high.item() > -near or low.item() < near - 1:
+                beside = (scaled > -near) | (scaled < near - 1)
+        cell = upper.clamp_(1, num_bins).long().sub_(1)
+        if beside is not None:
+            cell[beside] = torch.bucketize(p[beside], edges)
+        return cell
 
     return bins
 
@@ -137,9 +153,9 @@ def every_class(bins: Bins, num_bins: int, above: float = -math.inf) -> Callable
     """Each row adds its probabilities above a threshold, and a hit in its label's class."""
 
     def terms(block: Block) -> Terms:
-        value = block.probs.double()
+        value = block.doubles
         classes = value.shape[1]
-        cell = bins(value, block.narrow) + torch.arange(0, classes * num_bins, num_bins)
+        cell = bins(value, block.narrow).add_(torch.arange(0, classes * num_bins, num_bins))
         if above > -math.inf:
             cell = cell.masked_fill(value <= above, classes * num_bins)
         column, hit = block.class_hit

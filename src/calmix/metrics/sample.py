@@ -1,4 +1,4 @@
-"""A sample of predictions, read in blocks of rows that fit the cache and validated as they are read."""
+"""A sample of predictions, read in blocks of rows and validated as they are read."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from calmix.metrics import checks
 from calmix.metrics.checks import Array, sum_tolerance
 from calmix.metrics.trailing import class_rows, labelled_rows
 
-BLOCK = 1 << 17  # values in a block: about 3 MB with its float64 copy and its cells
+BLOCK = 1 << 19  # values in a block: about 12 MB with its float64 copy and its cells; fewer cost more calls
 CHUNK = 1 << 20  # values in a chunk of columns
 MAX_TIE = (1 + checks.MAX_SUM_TOLERANCE) / 2  # two equal largest probabilities are at most that
 
@@ -31,6 +31,11 @@ class Block:
     @property
     def narrow(self) -> bool:
         return self.probs.dtype == torch.float32
+
+    @cached_property
+    def doubles(self) -> Tensor:
+        """The probabilities in float64, (B, C)."""
+        return self.probs.double()
 
     @cached_property
     def confidence(self) -> Tensor:
@@ -51,13 +56,14 @@ class Block:
         an argmax.
         """
         hit = self.label_probability == self.confidence
-        # NumPy's flatnonzero and take are two or three times as fast as torch's.
-        candidates = np.flatnonzero(hit & (self.confidence <= MAX_TIE))
+        # NumPy's flatnonzero, take, repeat and count are several times as fast as torch's, and numbers side
+        # by side are compared in a quarter of the time of a broadcast along rows.
+        candidates = np.flatnonzero((hit & (self.confidence <= MAX_TIE)).numpy())
         if len(candidates):
-            probs = torch.from_numpy(self.probs.numpy().take(candidates, 0))
-            largest = probs == torch.from_numpy(self.confidence.numpy().take(candidates))[:, None]
-            if largest.count_nonzero().item() > len(candidates):
-                hit[candidates] = probs.argmax(1) == self.labels[candidates]
+            probs = self.probs.numpy().take(candidates, 0)
+            top = self.confidence.numpy().take(candidates).repeat(probs.shape[1])
+            if np.count_nonzero(probs.reshape(-1) == top) > len(candidates):
+                hit[candidates] = torch.from_numpy(probs).argmax(1) == self.labels[candidates]
         return hit
 
     @property
@@ -97,8 +103,7 @@ class BinaryBlock(Block):
 
     @property
     def columns(self) -> Tensor:
-        p = self.probs.double()
-        return torch.cat([1 - p, p], dim=1)
+        return torch.cat([1 - self.doubles, self.doubles], dim=1)
 
     @property
     def class_hit(self) -> tuple[Tensor, Tensor]:
@@ -150,7 +155,7 @@ class Sample:
         checks.check_count("num_groups", self.groups)
 
     def blocks(self, rows: int | None = None) -> Iterator[Block]:
-        """The sample in validated blocks of `rows` examples; by default as many as fit the cache."""
+        """The sample in validated blocks of `rows` examples; by default of BLOCK values."""
         rows = rows or max(1, BLOCK // self.classes)
         for start in range(0, self.size, rows):
             part = slice(start, start + rows)

@@ -5,6 +5,7 @@ An example counts as often as its weight (N,) says.
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
 from calmix.metrics.binning import Cells, Statistic, each_row
@@ -66,21 +67,41 @@ def brier(
     return BRIER.of(Sample(probs, labels, weights=weights, pixels=True, ignore_index=ignore_index))
 
 
-def _mean(value: Callable[[Block], Tensor], low: float, high: float | None = None) -> Statistic:
+def _mean(
+    value: Callable[[Block], Tensor],
+    low: float,
+    high: float | None = None,
+    *,
+    total: Callable[[Block], Tensor] | None = None,
+) -> Statistic:
+    """The mean of a value of each row; `total` is their sum where it can be had for less."""
+
     def mean(cells: Cells) -> Tensor:
         return (cells.total / cells.size)[..., 0, 0]
 
-    return Statistic((1, 1), each_row(value), mean, lambda value: value.clamp(low, high))
+    def sum_rows(block: Block) -> Tensor:
+        return value(block).double().sum()
+
+    return Statistic(
+        (1, 1), each_row(value), mean, lambda value: value.clamp(low, high), total or sum_rows
+    )
 
 
 def _brier(block: Block) -> Tensor:
     if isinstance(block, BinaryBlock):
         return (block.confidence.double() - block.labels).square()
     # sum over k of (p_k - y_k)^2 = sum p_k^2 - 2 p_y + 1
-    return block.probs.double().square().sum(1) - 2 * block.label_probability.double() + 1
+    return block.doubles.square().sum(1) - 2 * block.label_probability.double() + 1
+
+
+def _brier_total(block: Block) -> Tensor:
+    if isinstance(block, BinaryBlock):
+        return _brier(block).sum()
+    flat = block.doubles.reshape(-1)
+    return torch.dot(flat, flat) - 2 * block.label_probability.double().sum() + len(block.labels)
 
 
 ACCURACY = _mean(lambda block: block.correct, low=0, high=1)
 GAP = _mean(lambda block: block.hit.double() - block.confidence, low=-1, high=1)
 NLL = _mean(lambda block: -block.label_probability.double().log(), low=0)
-BRIER = _mean(_brier, low=0, high=2)
+BRIER = _mean(_brier, low=0, high=2, total=_brier_total)
