@@ -194,3 +194,17 @@ def test_search_works_from_a_file(tmp_path):
             time.sleep(0.1)
         assert any("methods.html" in link for link in links), links
         assert all(Path(unquote(urlsplit(link).path)).is_file() for link in links)
+
+
+def test_the_numbers_of_the_readme_are_those_of_the_results():
+    """Its three sentences name the ECE of the pool for two ensembles: none, Mixup, CAMixup."""
+    first = (ROOT / "README.md").read_text().split("```")[0]
+    sentence = next(p for p in (DOCS / "results" / "README.md").read_text().split("\n") if "ECE in per cent was" in p)
+    for ensemble in ("deep ensemble", "BatchEnsemble"):
+        numbers = re.search(rf"{ensemble} ([\d.]+) without mixing, Mixup ([\d.]+), CAMixup ([\d.]+)", sentence)
+        assert numbers, ensemble
+        assert [n for n in numbers.groups() if f"{n.rstrip('.')} %" not in first] == [], ensemble
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) < 200
