@@ -1,4 +1,4 @@
-"""The documentation: every public name is in it, every link leads somewhere, and the built site needs no network.
+"""The documentation: every public name is in it, links lead somewhere, and the built site needs no network.
 
 Tests of the built site read `site/`, which `make docs` writes and `make check` builds first.
 """
@@ -61,7 +61,9 @@ def test_every_method_and_metric_is_on_the_page_of_methods():
 
     names = {n for n in metrics.__all__ if n not in RECORDS | {"SCALARS", "Uncertainty"}}
     names |= {n for n in augment.__all__ if n not in ("Batch", "Mixer", "NoMixing", "Plan")}
-    names |= {n for n in calmix.__all__ if n.startswith(("fit_", "audit", "compare", "corrupt"))} - {"auditing"}
+    names |= {n for n in calmix.__all__ if n.startswith(("fit_", "audit", "compare", "corrupt"))} - {
+        "auditing"
+    }
     names |= {"BatchEnsemble", "DeepEnsemble", "MCDropout", *calmix.models.__all__}
     text = (DOCS / "methods.md").read_text()
     code = " ".join(re.findall(r"`([^`]+)`", text))
@@ -199,9 +201,13 @@ def test_search_works_from_a_file(tmp_path):
 def test_the_numbers_of_the_readme_are_those_of_the_results():
     """Its three sentences name the ECE of the pool for two ensembles: none, Mixup, CAMixup."""
     first = (ROOT / "README.md").read_text().split("```")[0]
-    sentence = next(p for p in (DOCS / "results" / "README.md").read_text().split("\n") if "ECE in per cent was" in p)
+    sentence = next(
+        p for p in (DOCS / "results" / "README.md").read_text().split("\n") if "ECE in per cent was" in p
+    )
     for ensemble in ("deep ensemble", "BatchEnsemble"):
-        numbers = re.search(rf"{ensemble} ([\d.]+) without mixing, Mixup ([\d.]+), CAMixup ([\d.]+)", sentence)
+        numbers = re.search(
+            rf"{ensemble} ([\d.]+) without mixing, Mixup ([\d.]+), CAMixup ([\d.]+)", sentence
+        )
         assert numbers, ensemble
         assert [n for n in numbers.groups() if f"{n.rstrip('.')} %" not in first] == [], ensemble
 
