@@ -18,7 +18,7 @@ def package_map() -> str:
     for title, names in LAYERS.items():
         lines.append(title)
         packages = [name for name in names if (SOURCE / name / "__init__.py").exists()]
-        lines += [f"  {name + '/':<14}{first_paragraph(SOURCE / name / '__init__.py')}" for name in packages]
+        lines += [f"  {name + '/':<18}{first_paragraph(SOURCE / name / '__init__.py')}" for name in packages]
     return "\n".join(lines) + "\n"
 
 

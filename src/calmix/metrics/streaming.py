@@ -143,6 +143,7 @@ class Accumulator:
         return total
 
     def compute(self) -> Scores:
+        """The scores of all examples so far."""
         cells = {name: Cells(*(part.cpu() for part in parts)) for name, parts in self._cells.items()}
         top = cells["top"]
         examples = self._examples
