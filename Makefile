@@ -26,7 +26,7 @@ bench: .venv/installed
 	$(BIN)/python -m benchmarks
 
 docs: .venv/complete
-	OMP_NUM_THREADS=1 $(BIN)/mkdocs build --strict --quiet
+	OMP_NUM_THREADS=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 wheel: .venv/complete
 	$(BIN)/python -m build --quiet --outdir dist .

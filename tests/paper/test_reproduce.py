@@ -160,6 +160,20 @@ def test_a_missing_data_set_is_an_error(tmp_path, monkeypatch):
     assert run_command("reproduce", "toy", "--seeds", 0)[0] == 2
 
 
+def test_what_is_finished_needs_no_data_set(tmp_path, monkeypatch):
+    monkeypatch.setenv("CALMIX_DATA", str(tmp_path))
+    for augment in ("none", "mixup"):
+        for ensemble in ("batch", "mc", "deep"):
+            fabricate(tmp_path / "runs", ensemble, augment, scale="laptop")
+    arguments = ("reproduce", "pathology", "--dataset", "cifar10", "--runs", tmp_path / "runs")
+    code, shown, _ = run_command(*arguments, "--out", tmp_path / "out")
+    assert code == 0
+    assert "DE, Mixup" in shown
+    code, _, err = run_command(*arguments, "--seeds", 2, "--out", tmp_path / "out")
+    assert code == 2
+    assert "cifar10 is missing" in err
+
+
 def test_a_dry_run_lists_and_trains_nothing(tmp_path):
     fabricate(tmp_path, "single", "mixup", dataset="clusters", scale="smoke")
     code, shown, _ = reproduce(tmp_path, "toy", "--dry-run")

@@ -23,6 +23,7 @@ Better: TypeAlias = Literal["a", "b", "unclear"]
 COVERED = ("accuracy", "gap", "nll", "brier", "dce")  # intervals by resampling hold their level
 APPROXIMATE = ("ece", "ace", "sce", "tace")  # resampling biases both sides alike, not exactly alike
 CLASS_WISE = ("sce", "tace")
+ROUNDING = 1e-12  # a difference that sums of equal numbers in another order make
 MAX_VALUES = 4_000_000_000  # probabilities that class-wise metrics look at over all resamples
 MIN_RESAMPLES = 200
 MIN_EXAMPLES = 30  # of a group or class; below, nothing is said of it
@@ -209,9 +210,9 @@ def _better(name: str, a: float, b: float, drawn_a: Tensor, drawn_b: Tensor, int
 
 
 def _side(interval: Interval, *, higher_is_better: bool = False) -> Better:
-    if interval.high < 0:
+    if interval.high < -ROUNDING:
         return "a" if higher_is_better else "b"
-    if interval.low > 0:
+    if interval.low > ROUNDING:
         return "b" if higher_is_better else "a"
     return "unclear"
 

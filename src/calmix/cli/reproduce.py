@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from calmix.integrations.loggers import log_results, open_log
 from calmix.progress import Display, Message
 from calmix.runs.launch import Machine
 from calmix.runs.recipe import NETWORK_OPTIONS, Recipe
-from calmix.study.plan import Plan, run_plan
+from calmix.study.plan import Plan, is_finished, locate_run, run_plan
 from calmix.study.tasks import Context
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Reproduce:
     padding, normalisation, schedule and batch. It leaves out the value of alpha with which CAMixup was run:
     in the scripts 1 meant off, and what they used instead is not recorded. Give one below 1 with --set
     alpha=..., or CAMixup mixes with alpha = 1. It leaves out, too, that the scripts dropped the last partial
-    batch of the test set."""
+    batch of the test set, and their AugMix operations, ten of one fixed strength: those of the paper stay."""
     train_on_validation: bool = False
     """The paper's reading of the validation images: methods that need none (none, Mixup, AugMix) train on
     them too; CAMixup, and whatever a temperature is fitted for, does not."""
@@ -120,7 +121,8 @@ def main(arguments: list[str]) -> int:
     formats = check_formats(args.figures_format)
     datasets = (args.dataset or ("cifar10" if args.scale == "paper" else "mnist")).split(",")
     changes = parse_changes(args.changes)
-    plan = plan_items(
+    make_plan = functools.partial(
+        plan_items,
         select_items(args.items),
         dataset=datasets,
         scale=args.scale,
@@ -129,8 +131,17 @@ def main(arguments: list[str]) -> int:
         paper_code=args.paper_code,
         train_on_validation=args.train_on_validation,
         data_root=args.data_root,
-        absent=args.dry_run or not args.train,
     )
+    plan = make_plan(absent=True)
+    folders = [args.out, *args.runs]
+    if (
+        args.train
+        and not args.dry_run
+        and not all(
+            is_finished(locate_run(recipe, types, folders), types) for recipe, types in plan.runs.items()
+        )
+    ):
+        plan = make_plan(absent=False)  # what is left needs its data set
     if args.corrupted is not None:
         _check_corrupted(plan, args.corrupted)
     console = Console()
@@ -166,7 +177,7 @@ def main(arguments: list[str]) -> int:
                 hours=hours,
                 workers=args.execution.jobs,
             )
-        results = read_plan(plan.runs, [args.out, *args.runs])
+        results = read_plan(plan.runs, folders)
         rendered = render_plan(plan, results, reporter=display)
         log_results(reporter, results, rendered)
         command = f"calmix reproduce {shlex.join(arguments)}"

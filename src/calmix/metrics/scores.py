@@ -82,9 +82,7 @@ def _mean(
     def sum_rows(block: Block) -> Tensor:
         return value(block).double().sum()
 
-    return Statistic(
-        (1, 1), each_row(value), mean, lambda value: value.clamp(low, high), total or sum_rows
-    )
+    return Statistic((1, 1), each_row(value), mean, lambda value: value.clamp(low, high), total or sum_rows)
 
 
 def _brier(block: Block) -> Tensor:

@@ -2,6 +2,7 @@
 
 import datetime
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def write_items(
     folder = target.parent / "figures"
     folder.mkdir(parents=True, exist_ok=True)
     written = [target]
-    lines = ["# Results", "", *_heading(plan, results, command), ""]
+    lines = [f"# Results: {', '.join(plan.datasets)}", "", *_heading(plan, results, command), ""]
     for place, item in enumerate(plan.items):
         lines += [f"## {item.name}: {item.title}", "", item.shows, ""]
         shown = rendered[item.name]
@@ -104,11 +105,14 @@ def _write_figure(
 
 def _heading(plan: ItemPlan, results: Results, command: str) -> list[str]:
     """The command, the day, and the regime: what was trained on how many images, for how long."""
-    lines = [f"Made by `{command}` on {datetime.date.today()} from the run folders that it trained."]
+    lines = [f"Made by `{command}` on {datetime.date.today()}."]
     for dataset in dict.fromkeys(recipe.dataset for recipe in plan.runs):
         planned = {recipe: types for recipe, types in plan.runs.items() if recipe.dataset == dataset}
-        lines += ["", f"**{dataset}**, {plan.scale} scale, {_count(plan.seeds, 'seed')}: {_regime(planned)}."]
-        if losses := _last_losses(results.where(dataset=dataset)):
+        found = results.where(dataset=dataset)
+        seeds = max(Counter((r.recipe.ensemble, r.recipe.augment) for r in found).values(), default=0)
+        most = f"up to {_count(seeds, 'seed')}" if seeds > 1 else _count(seeds, "seed")
+        lines += ["", f"**{dataset}**, {plan.scale} scale, {most}: {_regime(planned)}."]
+        if losses := _last_losses(found):
             lines[-1] += f" {losses}"
     seconds = SECONDS.values(result for result in results if result.summary)
     lines += ["", f"{_count(len(seconds), 'run')}, {sum(seconds) / 3600:.1f} hours of training in all."]

@@ -68,8 +68,8 @@ def write_story(results: Results, target: Path, *, command: str, reporter: Repor
     lines += ["## Every claim", "", WORDS_NOTE, "", CLAIMS_NOTE, ""]
     for claim in judged:
         lines += [f"**{claim.id}. {claim.text}**: {claim.line}.", ""]
-        lines += [f"- {part_text(part)}" for part in claim.parts if part.estimate is not None]
-        lines += [""]
+        if parts := [f"- {part_text(part)}" for part in claim.parts if part.estimate is not None]:
+            lines += [*parts, ""]
     with files.replacing(target) as file:
         file.write(("\n".join(lines).rstrip() + "\n").encode())
     return written

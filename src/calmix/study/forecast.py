@@ -79,8 +79,7 @@ def forecast(
     makes for all others of the same test set, and their metrics. Of another machine the last two are not
     known.
     """
-    by_dataset = {recipe.dataset: recipe for recipe in plan}
-    size_of = {name: sizes(recipe, data_root) for name, recipe in by_dataset.items()}
+    size_of: dict[str, Sizes] = {}  # of data sets that have something left to do: others may be absent
     seconds: dict[Recipe, float] = {}  # of a training step for an image, by kind of run
     forecasts = {}
     made: set[tuple[str, int, str]] = set()  # corrupted test sets that an earlier run makes and keeps
@@ -91,6 +90,8 @@ def forecast(
         state, left = run_state(recipe, corruptions, folder)
         hours = 0.0
         if state != "finished":
+            if recipe.dataset not in size_of:
+                size_of[recipe.dataset] = sizes(recipe, data_root)
             size, kind = size_of[recipe.dataset], dataclasses.replace(recipe, seed=0, smoothing=0.0)
             if kind not in seconds:
                 seconds[kind] = (
