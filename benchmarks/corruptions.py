@@ -60,5 +60,5 @@ def _seconds(images: NDArray[np.uint8], name: str, *, repeats: int) -> float:
 
 def smooth_images(count: int, side: int) -> NDArray[np.uint8]:
     noise = np.random.default_rng(0).normal(size=(count, side, side, 3))
-    smooth = ndimage.gaussian_filter(noise, (0, 2, 2, 0))
+    smooth: NDArray[np.float64] = ndimage.gaussian_filter(noise, (0, 2, 2, 0))
     return np.clip(120 + 350 * smooth, 0, 255).astype(np.uint8)

@@ -61,7 +61,7 @@ def operations(network: nn.Module, x: Tensor) -> float:
     """Floating-point operations of a training step."""
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         network(x)
-    return 3.0 * counter.get_total_flops()
+    return 3.0 * float(counter.get_total_flops())
 
 
 def inference(network: nn.Module, x: Tensor, *, repeats: int) -> Iterator[Row]:

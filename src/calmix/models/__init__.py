@@ -17,4 +17,4 @@ NETWORKS: dict[str, tuple[Callable[..., nn.Module], dict[str, Any]]] = {
 }
 """Networks by the name that recipes give them, with the options that they have no default for."""
 
-__all__ = ["NETWORKS", "mlp", "resnet50", "small_resnet", "wide_resnet"]
+__all__ = ["mlp", "resnet50", "small_resnet", "wide_resnet"]

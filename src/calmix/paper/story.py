@@ -90,7 +90,7 @@ def _matrix(judged: Sequence[ClaimResult]) -> list[str]:
 def _pathology(regime: Regime, path: Path) -> list[str]:
     groups = regime.groups(METHODS)
     seeds = max(len(group.results) for group in groups)
-    where = f"{regime.dataset}, {regime.name}, up to {seeds} seeds"
+    where = f"{regime.dataset}, {regime.name}, " + ("one seed" if seeds == 1 else f"up to {seeds} seeds")
     save_figure(bars(groups, (q.ERROR, q.ECE), (q.MEMBER_ERROR, q.MEMBER_ECE), title=where), path)
     return [
         f"## Pathology and cure: {regime.dataset}",
