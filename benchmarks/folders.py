@@ -58,5 +58,6 @@ def _sweep(root: Path, jobs: int, epochs: int) -> None:
         check=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        cwd=root,  # where it writes its table
         env={**os.environ, "CALMIX_CACHE": str(root / "cache")},
     )

@@ -26,7 +26,7 @@ torch.set_num_threads(1)
 probs = torch.rand({rows}, 10)
 probs /= probs.sum(1, keepdim=True)
 labels = torch.randint(10, ({rows},))
-few, few_labels = probs[:10_000].clone(), labels[:10_000].clone()
+few, targets = probs[:10_000].clone(), labels[:10_000].clone()
 def peak():
     return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) / 1024
 for call in {calls}:
@@ -112,27 +112,27 @@ def memory() -> Iterator[Row]:
     limits = {
         "metrics.ece(probs, labels)": 20,
         **{f"metrics.{name}(probs, labels)": 38 for name in ("sce", "ace", "tace", "dce", "nll", "brier")},
-        "metrics.skce(few, few_labels, bandwidth=0.5)": 100,
+        "metrics.skce(few, targets, bandwidth=0.5)": 100,
         "metrics.bootstrap(metrics.ece, probs, labels, resamples=128)": 100,
         "metrics.null(metrics.ece, probs, labels, resamples=100)": 150,
         "metrics.null(metrics.sce, probs, labels, resamples=100)": 150,
     }
     for (call, limit), used in zip(limits.items(), megabytes(list(limits)), strict=True):
-        name = call.replace("metrics.", "").replace("few", "10,000 examples", 1).replace(", few_labels", "")
+        name = call.replace("metrics.", "").replace("few", "10,000 examples", 1).replace(", targets", "")
         yield Row(f"memory beyond the input: {name}", used, "MB", at_most=limit)
 
 
 def resampling(full: bool) -> Iterator[Row]:
     probs, labels = sample(ROWS)
-    few, few_labels = probs[:10_000], labels[:10_000]
+    few, targets = probs[:10_000], labels[:10_000]
     functions: dict[tuple[str, float], Callable[[], object]] = {
-        ("skce, unbiased, 10,000 examples", 1): lambda: skce(few, few_labels, bandwidth=0.5),
+        ("skce, unbiased, 10,000 examples", 1): lambda: skce(few, targets, bandwidth=0.5),
         ("skce, linear, 1,000,000 examples", 3): lambda: skce(
             probs, labels, estimator="linear", bandwidth=0.5
         ),
-        ("bootstrap of ece, 10,000 examples, 1,000 resamples", 2): lambda: bootstrap(ece, few, few_labels),
-        ("null of ece, 10,000 examples, 1,000 resamples", 0.5): lambda: null(ece, few, few_labels),
-        ("null of sce, 10,000 examples, 1,000 resamples", 1): lambda: null(sce, few, few_labels),
+        ("bootstrap of ece, 10,000 examples, 1,000 resamples", 2): lambda: bootstrap(ece, few, targets),
+        ("null of ece, 10,000 examples, 1,000 resamples", 0.5): lambda: null(ece, few, targets),
+        ("null of sce, 10,000 examples, 1,000 resamples", 1): lambda: null(sce, few, targets),
         ("null of ece, 1,000,000 examples, 1,000 resamples", 2): lambda: null(ece, probs, labels),
         ("smooth_ece, 1,000,000 examples", 0.5): lambda: smooth_ece(probs, labels),
     }
