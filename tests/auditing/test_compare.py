@@ -41,6 +41,14 @@ def test_the_same_predictions_do_not_differ():
         assert row.difference.low == row.difference.high == 0
 
 
+def test_members_in_another_order_do_not_differ():
+    a = signals(examples=200)
+    result = compare(a, dataclasses.replace(a, logits=a.logits.flip(0)), resamples=50)
+    rows = (*result.metrics.values(), *result.classes)
+    assert any(row.difference.low > 0 or row.difference.high < 0 for row in rows)  # by the order of sums
+    assert {row.better for row in rows} == {"unclear"}
+
+
 def test_intervals_of_paired_means_are_those_of_the_differences():
     a, b = signals(members=1, examples=2000), signals(members=1, examples=2000)
     noise = torch.randn(b.logits.shape, generator=torch.Generator().manual_seed(1))

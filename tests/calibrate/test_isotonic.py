@@ -58,7 +58,7 @@ def test_curves_of_different_lengths():
 
 
 def test_values_that_differ_by_rounding_are_one():
-    x = np.r_[np.linspace(0, 3e-15, 31), 0.2, 0.2 + 1e-16, 0.7, 0.7, 0.9]
+    x = np.r_[0, 4e-16, 8e-16, 0.2, 0.2 + 1e-16, 0.7, 0.7, 0.9]
     hit = np.arange(len(x)) % 3 == 0
     expected = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(x, hit)
     corners = _rising_curve(x, hit)

@@ -125,26 +125,13 @@ def _rising_curve(p: Any, hit: Any) -> tuple[Any, Any]:
 
     values, level, size = np.unique(p, return_inverse=True, return_counts=True)
     hits = np.bincount(level, hit)
-    starts = _distinct(values)
+    starts = np.flatnonzero(np.r_[True, np.diff(values) >= RESOLUTION])
     size, hits = np.add.reduceat(size, starts), np.add.reduceat(hits, starts)
     x, y = values[starts], isotonic_regression(hits / size, weights=size).x.clip(0, 1)
     # Inside a level no point is a corner.
     kept = np.ones(len(x), dtype=bool)
     kept[1:-1] = (y[1:-1] != y[:-2]) | (y[1:-1] != y[2:])
     return x[kept], y[kept]
-
-
-def _distinct(values: Any) -> Any:
-    """The first of every group of rising values; a group's are within 1e-15 of its first."""
-    runs = np.flatnonzero(np.r_[True, np.diff(values) >= RESOLUTION])
-    last = values[np.r_[runs[1:], len(values)] - 1]
-    starts: list[Any] = [runs]
-    for first in runs[last - values[runs] >= RESOLUTION]:  # seldom: many steps, each of them too small
-        end = np.searchsorted(runs, first, "right")
-        end = runs[end] if end < len(runs) else len(values)
-        while (first := np.searchsorted(values[:end], values[first] + RESOLUTION)) < end:
-            starts.append([first])
-    return np.sort(np.concatenate(starts))
 
 
 def _list(name: str, lists: Any) -> list[Any]:

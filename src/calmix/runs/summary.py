@@ -109,11 +109,10 @@ class Summary:
         self, metric: str, *, of: Literal["pool", "scaled"] = "pool", types: Iterable[str] = CORRUPTIONS
     ) -> float | None:
         """The mean of a metric over types and severities: cA and cECE over the benchmark's 15 types."""
-        sets = self.corrupted_scores(types) or []
-        values = [
-            value for scores in sets if (value := getattr(getattr(scores, of), metric, None)) is not None
-        ]
-        return statistics.fmean(values) if values and len(values) == len(sets) else None
+        parts = [getattr(scores, of) for scores in self.corrupted_scores(types) or []]
+        values = [None if part is None else getattr(part, metric) for part in parts]
+        known = [value for value in values if value is not None]
+        return statistics.fmean(known) if known and len(known) == len(values) else None
 
     def numbers(self) -> Mapping[str, object]:
         """The record with the means over the benchmark's corruptions, for JSON."""
