@@ -1,4 +1,5 @@
 import dataclasses
+import threading
 from random import Random
 
 import numpy as np
@@ -225,3 +226,15 @@ def test_images_are_decoded_when_they_are_read(root):
     assert [next(batches).labels.tolist() for _ in range(2)] == [[0] * 4, [1] * 4]
     with pytest.raises(InputError, match=r"cat/0.png: cannot be decoded as an image \(.*No such file"):
         next(batches)
+
+
+def test_decoding_stops_with_its_reader(root, monkeypatch):
+    part = data.load_folder(root, size=8, workers=2).train
+    decoded = []
+    plain = data.folder.decode
+    monkeypatch.setattr(data.folder, "decode", lambda path, *rest: decoded.append(path) or plain(path, *rest))
+    batches = part.read(torch.arange(len(part)).split(1))
+    next(batches)
+    batches.close()
+    assert len(decoded) <= data.folder.AHEAD + 1 < len(part)  # a few ahead, not all
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("decode")]

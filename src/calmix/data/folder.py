@@ -2,7 +2,9 @@
 
 import math
 import os
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -12,24 +14,25 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from calmix.data.dataset import DataSet, Draws
 from calmix.errors import InputError
 from calmix.seeds import derive
-from calmix.workers import init_worker, own_cpus
+from calmix.workers import own_cpus
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
+AHEAD = 2  # batches that are decoded while another is trained on
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
 @dataclass(frozen=True, eq=False)
 class ImageFiles:
-    """Colour images in files: names and labels are in memory, the images of a batch are decoded by a worker.
+    """Colour images in files: names and labels are in memory, images are decoded a few batches ahead.
 
     `files` are paths relative to `folder`, as bytes: a million names in one array. With draws (training) an
     image is a random resized crop of `size` x `size` pixels, flipped half of the time; it depends on the
-    draws and the image's index alone, not on the number of workers. Without draws (testing) it is the centre
+    draws and the image's index alone, not on the number of workers. These are threads: Pillow lets others
+    run while it decodes and resizes. Without draws (testing) it is the centre
     of the image, resized so that its shorter side is 256/224 of `size`.
     """
 
@@ -52,24 +55,49 @@ class ImageFiles:
         return replace(self, files=self.files[index.cpu().numpy()], labels=self.labels[index], groups=groups)
 
     def read(self, batches: Sequence[Tensor], draws: Draws | None = None) -> Iterator[Tensor]:
-        loader = DataLoader(
-            _Decoded(self, [index.numpy() for index in batches], draws),
-            batch_size=None,
-            num_workers=self.workers,
-            generator=torch.Generator(),  # not the global generator
-            worker_init_fn=_init_worker,
-        )
-        for images in loader:
-            if isinstance(images, InputError):
-                raise images
-            yield images
+        if not self.workers:
+            for index in batches:
+                images = self._empty(len(index))
+                self._decode_into(images, index, draws)
+                yield images
+            return
+        ahead: deque[tuple[Tensor, list[Future[None]]]] = deque()
+        with ThreadPoolExecutor(self.workers, thread_name_prefix="decode") as threads:
+            try:
+                for index in batches:
+                    images, size = self._empty(len(index)), math.ceil(len(index) / self.workers)
+                    pieces = zip(images.split(size), index.split(size), strict=True)
+                    ahead.append((images, [threads.submit(self._decode_into, *p, draws) for p in pieces]))
+                    if len(ahead) > AHEAD:
+                        yield _finished(*ahead.popleft())
+                while ahead:
+                    yield _finished(*ahead.popleft())
+            finally:
+                threads.shutdown(cancel_futures=True)
+
+    def _empty(self, count: int) -> Tensor:
+        return torch.empty(count, *self.shape, dtype=torch.uint8)
+
+    def _decode_into(self, images: Tensor, index: Tensor, draws: Draws | None) -> None:
+        for image, position in zip(images.numpy(), index.tolist(), strict=True):
+            random = None
+            if draws:
+                random = Random(derive(draws.seed, "crop", draws.member, draws.epoch, position))
+            path = self.folder / os.fsdecode(self.files[position])
+            image[:] = decode(path, self.size, random).transpose(2, 0, 1)
+
+
+def _finished(images: Tensor, pieces: Sequence[Future[None]]) -> Tensor:
+    for piece in pieces:
+        piece.result()
+    return images
 
 
 def load_folder(root: str | os.PathLike[str], *, size: int = 224, workers: int | None = None) -> DataSet:
     """The JPEG and PNG images in `root/train` and `root/val`; classes are the sorted names of their folders.
 
-    `workers` processes decode images, by default one per CPU and at most eight, fewer where other runs are
-    trained at the same time; 0 decodes in this process.
+    `workers` threads decode images, by default one per CPU and at most eight, fewer where other runs are
+    trained at the same time; 0 decodes between the batches.
     """
     root = Path(root)
     if workers is None:
@@ -103,36 +131,6 @@ def _scan(folder: Path, classes: tuple[str, ...], size: int, workers: int) -> Im
         raise InputError(f"{folder}: no images; expected {', '.join(SUFFIXES)} in {folder}/<class>")
     labels = torch.arange(len(classes)).repeat_interleave(torch.tensor(counts))
     return ImageFiles(folder, np.array(files), labels, size=size, workers=workers)
-
-
-def _init_worker(_: int) -> None:
-    init_worker()
-
-
-@dataclass(frozen=True, eq=False)
-class _Decoded(Dataset[Tensor | InputError]):
-    """Batch i as uint8 `(B, 3, size, size)`, or the error, as DataLoader would add a traceback."""
-
-    part: ImageFiles
-    batches: list[NDArray[np.int64]]
-    draws: Draws | None
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __getitem__(self, i: int) -> Tensor | InputError:
-        index, size = self.batches[i], self.part.size
-        images = np.empty((len(index), size, size, 3), dtype=np.uint8)
-        try:
-            for image, position in zip(images, index, strict=True):
-                path = self.part.folder / os.fsdecode(self.part.files[position])
-                random = None
-                if draws := self.draws:
-                    random = Random(derive(draws.seed, "crop", draws.member, draws.epoch, int(position)))
-                image[:] = decode(path, size, random)
-        except InputError as error:
-            return error
-        return torch.from_numpy(images.transpose(0, 3, 1, 2).copy())
 
 
 def decode(path: Path, size: int, random: Random | None) -> NDArray[np.uint8]:
