@@ -76,7 +76,7 @@ def _single(name: str, p: Tensor, hit: Tensor, level: float, seed: int) -> Error
 def _every_class(summary: Summary, level: float, seed: int) -> ErrorTest:
     sample = Sample(summary.probs, summary.labels)
     edge = 1 / summary.classes
-    terms = every_class(lambda p, narrow: (p > edge).long(), 2)
+    terms = every_class(lambda p, narrow: (p > edge).double(), 2)
     statistic = Statistic((summary.classes, 2), terms, mean_error, unit_interval)
     (errors,) = classwise_errors([statistic], sample, resamples=RESAMPLES, seed=seed)
     cells = statistic.sum(sample.blocks())

@@ -45,7 +45,7 @@ def reliability_bins(confidence: Tensor, hit: Tensor, *, seed: int = 0) -> Relia
     """
     from scipy.special import betaincinv  # loaded when first used; scipy.stats takes four times as long
 
-    cell = equal_width(BINS)(confidence[:, None], False)[:, 0]
+    cell = equal_width(BINS)(confidence[:, None], False)[:, 0].long()
     count, total, hits = (
         cell.bincount(part, minlength=BINS) for part in (torch.ones_like(hit), confidence, hit)
     )

@@ -115,7 +115,7 @@ def summarise(logits: Tensor, labels: Tensor) -> Summary:
             member_confidence[part] += sure
             member_hit[part] += right
             sums[m] += torch.stack([difference.sum(), difference.square().sum(), sure.sum()])
-            cell = bins(sure[:, None], False)[:, 0]
+            cell = bins(sure[:, None], False)[:, 0].long()
             cells[m, 0] += cell.bincount(minlength=BINS)
             cells[m, 1] += cell.bincount(sure, minlength=BINS)
             cells[m, 2] += cell.bincount(right, minlength=BINS)

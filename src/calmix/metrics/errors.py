@@ -12,6 +12,7 @@ from calmix.metrics.binning import Cells, Statistic
 from calmix.metrics.checks import Array, check_count, refuse_weights
 from calmix.metrics.sample import Sample
 
+MANY = 4  # times as many classes as bins: at most a quarter of the values can be above the first bin
 MOVED = "its bins have equally many values, and repeated rows would move their edges"
 
 
@@ -120,6 +121,7 @@ def sce_statistic(sample: Sample, *, num_bins: int = 15) -> Statistic:
         binning.every_class(binning.equal_width(num_bins), num_bins),
         mean_error,
         unit_interval,
+        binning.few_above(num_bins) if sample.classes >= MANY * num_bins else None,
     )
 
 

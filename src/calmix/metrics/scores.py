@@ -79,10 +79,11 @@ def _mean(
     def mean(cells: Cells) -> Tensor:
         return (cells.total / cells.size)[..., 0, 0]
 
-    def sum_rows(block: Block) -> Tensor:
-        return value(block).double().sum()
+    def sums(block: Block) -> Tensor:
+        added = total(block) if total else value(block).double().sum()
+        return torch.stack([added.new_tensor(len(block.labels)), added, added.new_zeros(())])[:, None]
 
-    return Statistic((1, 1), each_row(value), mean, lambda value: value.clamp(low, high), total or sum_rows)
+    return Statistic((1, 1), each_row(value), mean, lambda value: value.clamp(low, high), sums)
 
 
 def _brier(block: Block) -> Tensor:

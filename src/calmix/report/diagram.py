@@ -72,7 +72,7 @@ def _outcomes(predictions: Predictions, *, members: bool, positive: bool) -> tup
 
 
 def _binned(confidence: Tensor, hit: Tensor) -> Array:
-    cell = equal_width(BINS)(confidence[:, None], False)[:, 0]
+    cell = equal_width(BINS)(confidence[:, None], False)[:, 0].long()
     count, *sums = (cell.bincount(part, minlength=BINS) for part in (torch.ones_like(hit), confidence, hit))
     return np.stack([(part / count).numpy() for part in sums])
 
@@ -168,7 +168,7 @@ def diagram_figure(
         bottom.set_xlabel(top.get_xlabel())
         top.set_xlabel("")
         bins = diagram.bins
-        cell = equal_width(BINS)(bins.confidence[:, None], False)[:, 0]
+        cell = equal_width(BINS)(bins.confidence[:, None], False)[:, 0].long()
         share = torch.zeros(BINS, dtype=torch.float64)
         share[cell] = bins.count.double() / bins.count.sum()
         bottom.stairs(share.numpy(), np.linspace(0, 1, BINS + 1), color=colour, fill=True, alpha=0.6)

@@ -131,7 +131,8 @@ def corrupted_influences(load: Callable[[str], Predictions]) -> dict[str, Array]
 
 def bin_index(confidence: Array) -> npt.NDArray[np.int64]:
     """The bin of each confidence, as ECE has them: 15 of equal width."""
-    return np.asarray(equal_width(NUM_BINS)(torch.from_numpy(confidence)[:, None], False)[:, 0].numpy())
+    bins = equal_width(NUM_BINS)(torch.from_numpy(confidence)[:, None], False)[:, 0]
+    return np.asarray(bins.long().numpy())
 
 
 def _centred(values: Array) -> Array:
