@@ -10,7 +10,7 @@ from torchmetrics.functional.classification import multiclass_calibration_error
 from calmix import metrics
 from calmix.errors import InputError
 from calmix.metrics import ace, ece, sce, tace
-from calmix.metrics.errors import sce_statistic
+from calmix.metrics.resampling import STATISTICS
 from calmix.metrics.sample import Sample
 from tests.metrics import reference
 from tests.metrics.samples import calibrated, predictions
@@ -142,7 +142,8 @@ def test_options_out_of_range_raise():
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])
 @pytest.mark.parametrize("num_bins", [2, 10, 15])
-def test_many_classes_have_the_sums_of_single_values(kind, num_bins):
+@pytest.mark.parametrize("name", ["sce", "tace"])
+def test_many_classes_have_the_sums_of_single_values(name, num_bins, kind):
     """Values beside the edges of the bins, too: the next ones that the type has."""
     probs = calibrated(300, 60, temperature=0.3)[0].to(kind)
     for k in range(1, num_bins):
@@ -151,11 +152,15 @@ def test_many_classes_have_the_sums_of_single_values(kind, num_bins):
         probs[3 * k : 3 * k + 3, k] = beside
         probs[3 * k : 3 * k + 3, :k] = 0
         probs[3 * k : 3 * k + 3, k + 1 :] = ((1 - beside) / (59 - k))[:, None]
-    sample = Sample(probs, torch.arange(300) % 60)
-    statistic = sce_statistic(sample, num_bins=num_bins)
+    labels = torch.arange(300) % 60
+    sample = Sample(probs, labels)
+    options = {"sce": {}, "tace": {"threshold": 1 / num_bins}}[name]
+    statistic = STATISTICS[getattr(metrics, name)](sample, num_bins=num_bins, **options)
     assert statistic.shortcut is not None
     plain = dataclasses.replace(statistic, shortcut=None)
     cells, expected = statistic.sum(sample.blocks()), plain.sum(sample.blocks())
     assert torch.equal(cells.size, expected.size)
     assert torch.equal(cells.hits, expected.hits)
     torch.testing.assert_close(cells.total, expected.total, rtol=1e-12, atol=1e-12)
+    value = getattr(reference, name)(probs, labels, num_bins, *options.values())
+    assert statistic.of(sample) == pytest.approx(value, abs=1e-12)

@@ -5,7 +5,6 @@ the number of correct ones (`hits`). The sums add over blocks, over processes, a
 bootstrap; a metric is a function of them (`Statistic`).
 """
 
-import bisect
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -129,9 +128,8 @@ def mass_edges(values: Iterable[Tensor], num_bins: int, above: float = -math.inf
     """
     edges = []
     for column in values:
-        ordered = np.sort(column.numpy())
-        # key=float: a float32 is compared with the threshold in float64
-        kept = ordered[bisect.bisect_right(ordered, above, key=float) :]
+        array = column.numpy()
+        kept = np.sort(array[array > np.float64(above)])  # a float32 is compared in float64
         size, longer = divmod(len(kept), num_bins)
         ends = np.cumsum([size + 1] * longer + [size] * (num_bins - longer)) - 1
         edges.append(kept[ends].astype(np.float64) if len(kept) else np.full(num_bins, np.inf))
@@ -165,34 +163,49 @@ def every_class(bins: Bins, num_bins: int, above: float = -math.inf) -> Callable
     return terms
 
 
-def few_above(num_bins: int) -> Callable[[Block], Tensor]:
-    """The sums of `every_class` with bins of equal width where most values are in the first bin, as they are
-    with many more classes than bins: only the others are looked at one by one."""
-    bins = equal_width(num_bins)
-    edge = np.float64(1 / num_bins)
-    narrow_edge = (
-        np.float32(edge) if np.float32(edge) <= edge else np.nextafter(np.float32(edge), np.float32(0))
-    )
+def few_above(
+    cell: Callable[[Tensor, Tensor, bool], Tensor], num_bins: int, above: float, *, rest: bool
+) -> Callable[[Block], Tensor]:
+    """The sums of `every_class` where few values are above a threshold: only those are looked at one by one.
+
+    `cell` numbers the cells of values (K,) of the classes (K,). With `rest` the others are a class's first
+    bin, otherwise they are left out.
+    """
+    narrow = np.float32(above)  # the largest float32 that is not above
+    narrow = np.nextafter(narrow, np.float32(0)) if float(narrow) > above else narrow
 
     def sums(block: Block) -> Tensor:
         rows, classes = block.probs.shape
+        shape = classes, num_bins
         probs = block.probs.contiguous().numpy().reshape(-1)
-        above = np.flatnonzero(probs > (narrow_edge if block.narrow else edge))
-        column, value = torch.from_numpy(above % classes), torch.from_numpy(probs[above]).double()
-        cells = classes * num_bins
-
-        def by_cell(column: Tensor, value: Tensor, weight: Tensor | None) -> Tensor:
-            cell = bins(value[:, None], block.narrow)[:, 0].add_(column * num_bins).long()
-            return cell.bincount(weight, minlength=cells).double().view(classes, num_bins)
-
-        size, total = by_cell(column, value, None), by_cell(column, value, value)
-        size[:, 0] = rows - size.sum(1)
-        total[:, 0] = torch.where(size[:, 0] > 0, block.doubles.sum(0) - total.sum(1), 0)
-        at, hit = block.class_hit
-        hits = by_cell(at, block.doubles.gather(1, at[:, None])[:, 0], hit)
-        return torch.stack([size, total, hits]).view(3, cells)
+        found = np.flatnonzero(probs > (narrow if block.narrow else above))
+        column, value = torch.from_numpy(found % classes), torch.from_numpy(probs[found]).double()
+        place = cell(column, value, block.narrow)
+        size, total = (place.bincount(w, classes * num_bins).double().view(shape) for w in (None, value))
+        column, hit = block.class_hit
+        value = block.doubles.gather(1, column[:, None])[:, 0]
+        if rest:
+            size[:, 0] = rows - size.sum(1)
+            total[:, 0] = torch.where(size[:, 0] > 0, block.doubles.sum(0) - total.sum(1), 0)
+        else:
+            kept = value > above
+            column, value, hit = column[kept], value[kept], hit[kept]
+        hits = cell(column, value, block.narrow).bincount(hit, classes * num_bins).view(shape)
+        return torch.stack([size, total, hits]).view(3, -1)
 
     return sums
+
+
+def cell_of_equal_width(num_bins: int) -> Callable[[Tensor, Tensor, bool], Tensor]:
+    bins = equal_width(num_bins)
+    return lambda column, value, narrow: bins(value[:, None], narrow)[:, 0].long() + column * num_bins
+
+
+def cell_of_equal_mass(edges: Tensor) -> Callable[[Tensor, Tensor, bool], Tensor]:
+    def cell(column: Tensor, value: Tensor, narrow: bool) -> Tensor:
+        return torch.searchsorted(edges[column], value[:, None])[:, 0] + column * edges.shape[1]
+
+    return cell
 
 
 def each_row(value: Callable[[Block], Tensor]) -> Callable[[Block], Terms]:

@@ -4,15 +4,16 @@ With n_b of n values in bin b, all four are sums of n_b / n |accuracy_b - confid
 probabilities that are binned (largest of a row, or each class against the rest) and in the edges of the bins.
 """
 
+from collections.abc import Callable
+
 from torch import Tensor
 
 from calmix.errors import InputError
 from calmix.metrics import binning
 from calmix.metrics.binning import Cells, Statistic
 from calmix.metrics.checks import Array, check_count, refuse_weights
-from calmix.metrics.sample import Sample
+from calmix.metrics.sample import Block, Sample
 
-MANY = 4  # times as many classes as bins: at most a quarter of the values can be above the first bin
 MOVED = "its bins have equally many values, and repeated rows would move their edges"
 
 
@@ -121,7 +122,7 @@ def sce_statistic(sample: Sample, *, num_bins: int = 15) -> Statistic:
         binning.every_class(binning.equal_width(num_bins), num_bins),
         mean_error,
         unit_interval,
-        binning.few_above(num_bins) if sample.classes >= MANY * num_bins else None,
+        _few_above(sample, binning.cell_of_equal_width(num_bins), num_bins, 1 / num_bins, rest=True),
     )
 
 
@@ -131,7 +132,20 @@ def tace_statistic(sample: Sample, *, num_bins: int = 15, threshold: float = 0.0
         raise InputError(f"threshold is {threshold}: it must be in [0, 1)")
     edges = binning.mass_edges(sample.columns(), num_bins, threshold)
     terms = binning.every_class(binning.equal_mass(edges), num_bins, threshold)
-    return Statistic((sample.classes, num_bins), terms, mean_error, unit_interval)
+    shortcut = _few_above(sample, binning.cell_of_equal_mass(edges), num_bins, threshold, rest=False)
+    return Statistic((sample.classes, num_bins), terms, mean_error, unit_interval, shortcut)
+
+
+def _few_above(
+    sample: Sample,
+    cell: Callable[[Tensor, Tensor, bool], Tensor],
+    num_bins: int,
+    above: float,
+    *,
+    rest: bool,
+) -> Callable[[Block], Tensor] | None:
+    """The shortcut where the classes are so many that at most a quarter of the values can be above."""
+    return binning.few_above(cell, num_bins, above, rest=rest) if above * sample.classes >= 4 else None
 
 
 def mean_error(cells: Cells) -> Tensor:
