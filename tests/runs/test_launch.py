@@ -275,6 +275,18 @@ def test_two_processes_may_train_two_members(tmp_path):
     assert trained(tiny("deep"), tmp_path, members=[0]).trained
 
 
+def test_leftovers_that_could_not_be_removed_go_when_the_ensemble_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("calmix.locks.remove_leftovers", lambda folder: None)
+    run = create(tiny("deep"), tmp_path)
+    left = run.stream_folder(0) / ".checkpoint.pt.0123abcd.part"
+    left.parent.mkdir(parents=True, exist_ok=True)
+    left.write_bytes(b"half")
+    assert not trained(tiny("deep"), tmp_path, members=[0]).trained
+    assert left.exists()
+    assert trained(tiny("deep"), tmp_path, members=[1]).trained
+    assert not left.exists()
+
+
 def test_members_that_there_are_not(tmp_path):
     with pytest.raises(InputError, match=r"member 2: a deep ensemble of 2 has members 0\.\.1"):
         trained(tiny("deep"), tmp_path, members=[0, 2])
