@@ -12,8 +12,8 @@ from PIL import Image
 from benchmarks.timing import Row, cpu_seconds
 from calmix import data
 from calmix.augment import crop_flip
-from calmix.data.cifar import CIFAR10
 from calmix.data.folder import decode, random_box
+from calmix.sources.cifar import CIFAR10
 
 
 def rows(full: bool = False) -> Iterator[Row]:

@@ -14,7 +14,6 @@ from pathlib import Path
 from benchmarks.data import make_cifar
 from benchmarks.timing import Row
 from calmix.corruptions import CORRUPTIONS, SEVERITIES
-from calmix.data.cifar import CIFAR10
 from calmix.data.corrupted_cache import CACHE_VARIABLE
 from calmix.runs.build import load_splits, subset
 from calmix.runs.evaluate import evaluate
@@ -22,6 +21,7 @@ from calmix.runs.folder import Run
 from calmix.runs.launch import Machine, train
 from calmix.runs.predict import predict_logits
 from calmix.runs.presets import preset
+from calmix.sources.cifar import CIFAR10
 
 IMAGES = 500  # of a set, as the laptop's preset has them
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from benchmarks.data import make_cifar
 from benchmarks.timing import Row
 from calmix.corruptions import CORRUPTIONS
-from calmix.data.cifar import CIFAR10
 from calmix.data.corrupted_cache import CACHE_VARIABLE
 from calmix.progress import ignore
 from calmix.runs.launch import Machine
 from calmix.runs.presets import preset
+from calmix.sources.cifar import CIFAR10
 from calmix.study.executors import SerialExecutor
 from calmix.study.forecast import forecast
 from calmix.study.plan import run_plan

@@ -15,7 +15,7 @@ LAYERS = {
         *("version", "interrupts", "errors", "seeds", "memory", "files", "locks", "threads", "workers"),
         *("progress", "records"),
         *("prediction_files", "predictions", "metrics", "calibrate", "ensembles", "models", "augment"),
-        *("corruptions", "data", "predictor"),
+        *("corruptions", "sources", "data", "predictor"),
     ),
     "one run": ("runs",),
     "many runs": ("study",),

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from calmix import InputError, data
-from calmix.data.cifar import CIFAR10, CIFAR100
+from calmix.sources.cifar import CIFAR10, CIFAR100
 
 LAYOUTS = {"cifar10": CIFAR10, "cifar100": CIFAR100}
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from calmix import InputError, data
-from calmix.data.idx import FILES, read_idx
+from calmix.sources.idx import FILES, read_idx
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (7, 28, 28), dtype=np.uint8)
 LABELS = np.array([3, 1, 4, 1, 5, 9, 2], dtype=np.uint8)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from calmix.data.catalogue import Entry
 from calmix.paper.items import select_items
 from calmix.paper.reproduce import plan_items, render_plan
+from calmix.sources.catalogue import Entry
 from calmix.study.results import read_results
 from tests.fabricate import fabricate, random_predictions
 

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from calmix import data
 from calmix.errors import printable
 from calmix.progress import Display, Progress
+from calmix.sources.catalogue import Entry, download, inventory
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ def main(arguments: list[str]) -> None:
             def report(file: str, done: int, total: int) -> None:
                 display(Progress(file, done, total or done or 1))
 
-            folder = data.download(args.download, args.data_root, progress=report)
+            folder = download(args.download, args.data_root, progress=report)
         print(printable(folder))
         return
-    entries = data.inventory(args.data_root)
+    entries = inventory(args.data_root)
     if args.json:
         print(json.dumps([_plain(entry) for entry in entries], indent=2))
         return
@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> None:
     Console().print(table)
 
 
-def _plain(entry: data.Entry) -> dict[str, object]:
+def _plain(entry: Entry) -> dict[str, object]:
     folder = str(entry.folder) if entry.folder else None
     looked = [str(path) for path in entry.searched]
     return {
@@ -64,7 +64,7 @@ def _plain(entry: data.Entry) -> dict[str, object]:
     }
 
 
-def _remedy(entry: data.Entry) -> str:
+def _remedy(entry: Entry) -> str:
     """The command that gets the data set, in place of the function that the library names."""
     downloadable = entry.remedy and entry.name != "folder"
     return f"`calmix data --download {entry.name}` gets it" if downloadable else entry.remedy

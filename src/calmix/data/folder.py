@@ -18,6 +18,7 @@ from torch import Tensor
 from calmix.data.dataset import DataSet, Draws
 from calmix.errors import InputError
 from calmix.seeds import derive
+from calmix.sources.folders import class_names
 from calmix.workers import own_cpus
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
@@ -107,16 +108,6 @@ def load_folder(root: str | os.PathLike[str], *, size: int = 224, workers: int |
         raise InputError(f"{root / 'val' / min(unknown)}: a class without a folder in {root / 'train'}")
     train, test = (_scan(root / part, classes, size, workers) for part in ("train", "val"))
     return DataSet("folder", classes, train, test)
-
-
-def class_names(folder: Path) -> tuple[str, ...]:
-    """Names of the folders in `folder`, sorted, without hidden ones."""
-    if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; images are expected in {folder}/<class>/*.jpg")
-    names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != ".")
-    if not names:
-        raise InputError(f"{folder}: no class folders; images are expected in {folder}/<class>/*.jpg")
-    return tuple(names)
 
 
 def _scan(folder: Path, classes: tuple[str, ...], size: int, workers: int) -> ImageFiles:

@@ -7,7 +7,6 @@ from typing import Any
 
 from calmix import data
 from calmix.corruptions import CORRUPTIONS
-from calmix.data.catalogue import look_up
 from calmix.errors import InputError, at_least
 from calmix.paper.regime import main_regime
 from calmix.paper.sheet import Item, RenderedItem, Variant, render_item
@@ -15,6 +14,7 @@ from calmix.paper.toy import surface_evidence
 from calmix.progress import Finished, Progress, Reporter, ignore
 from calmix.runs.folder import Run
 from calmix.runs.recipe import Recipe
+from calmix.sources.catalogue import look_up
 from calmix.study.evidence import is_current, keep_evidence
 from calmix.study.plan import Plan, is_finished, locate_run
 from calmix.study.results import Results, read_result, read_results

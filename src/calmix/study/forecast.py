@@ -13,7 +13,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from calmix import data
 from calmix.corruptions import SEVERITIES, corrupt
-from calmix.data.catalogue import look_up
 from calmix.predictions import Predictions
 from calmix.progress import ignore
 from calmix.runs.build import Splits, build_network
@@ -22,6 +21,7 @@ from calmix.runs.launch import Machine
 from calmix.runs.own import load_data
 from calmix.runs.recipe import Recipe
 from calmix.runs.trainer import Trainer, validation_interval
+from calmix.sources.catalogue import look_up
 from calmix.study.plan import Plan, State, locate_run, run_state
 
 FEW_IMAGES = 8  # are timed first; a whole batch only where these are quick

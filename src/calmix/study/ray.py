@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from calmix.data.archives import extract
 from calmix.errors import InputError
 from calmix.progress import Event, Message, Progress, Reporter
+from calmix.sources.archives import extract
 from calmix.study.tasks import Context, Task, TaskResult, try_task
 from calmix.threads import use_one_thread
 

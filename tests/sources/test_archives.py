@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from calmix import InputError
-from calmix.data.archives import Remote, extract, fetch, unpack
+from calmix.sources.archives import Remote, extract, fetch, unpack
 
 CONTENT = np.random.default_rng(0).bytes(3_000_000)
 

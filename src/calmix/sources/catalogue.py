@@ -1,32 +1,20 @@
 """Data sets by name: where they are searched for, whether their files are valid, how to get them."""
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from calmix.data import idx
-from calmix.data.archives import Progress, Remote, fetch, unpack
-from calmix.data.cifar import CIFAR10, CIFAR100, check_sizes, load_cifar
-from calmix.data.clusters import load_clusters
-from calmix.data.dataset import DataSet
-from calmix.data.digits import load_digits
-from calmix.data.folder import class_names, load_folder
 from calmix.errors import InputError, one_of
 from calmix.locks import lock
+from calmix.sources import idx
+from calmix.sources.archives import Progress, Remote, fetch, unpack
+from calmix.sources.cifar import CIFAR10, CIFAR100, check_sizes
+from calmix.sources.folders import class_names
 
 Root: TypeAlias = str | os.PathLike[str] | None
 
-BUILT_IN: dict[str, Callable[[], DataSet]] = {"digits": load_digits, "clusters": load_clusters}
-FROM_FILES: dict[str, Callable[[Path], DataSet]] = {
-    "cifar10": lambda folder: load_cifar(folder, CIFAR10),
-    "cifar100": lambda folder: load_cifar(folder, CIFAR100),
-    "fashion-mnist": idx.load_fashion_mnist,
-    "mnist": idx.load_mnist,
-    "folder": load_folder,
-}
-NAMES = (*BUILT_IN, *FROM_FILES)
+BUILT_IN = ("digits", "clusters")
 # Relative to the root, in order; downloads go to the first. Absolute paths are those of Debian's packages.
 SEARCH_PATHS = {
     "cifar10": (CIFAR10.folder, "."),
@@ -35,6 +23,7 @@ SEARCH_PATHS = {
     "mnist": ("mnist", "MNIST/raw", ".", "/usr/share/datasets/mnist"),
     "folder": (".", "folder", "imagenet"),
 }
+NAMES = (*BUILT_IN, *SEARCH_PATHS)
 FILES = {
     "cifar10": (*CIFAR10.train, *CIFAR10.test),
     "cifar100": (*CIFAR100.train, *CIFAR100.test),
@@ -85,15 +74,8 @@ def default_root() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "calmix"
 
 
-def load(name: str, root: Root = None) -> DataSet:
-    """The data set `name`, one of `NAMES`, from `root` or `default_root()`, never from the network.
-
-    >>> load("digits").classes
-    ('0', '1', '2', '3', '4', '5', '6', '7', '8', '9')
-    """
-    one_of("data set", name, NAMES)
-    if name in BUILT_IN:
-        return BUILT_IN[name]()
+def find(name: str, root: Root = None) -> Path:
+    """The folder that has a data set's files, in `root` or `default_root()`; never from the network."""
     paths = _search_paths(name, root)
     folder = _find(name, paths)
     if folder is None:
@@ -101,7 +83,7 @@ def load(name: str, root: Root = None) -> DataSet:
             f"{name} was not found in {', '.join(map(str, paths))}; {_remedy(name, paths)}, "
             "or set CALMIX_DATA to the folder that has it"
         )
-    return FROM_FILES[name](folder)
+    return folder
 
 
 def inventory(root: Root = None) -> list[Entry]:
@@ -127,7 +109,7 @@ def look_up(name: str, root: Root = None) -> Entry:
         elif name == "folder":
             class_names(folder / "train"), class_names(folder / "val")
         else:
-            FROM_FILES[name](folder)
+            idx.read_parts(folder)
     except InputError as error:
         return Entry(name, "damaged", folder, paths, size, str(error), remedy)
     return Entry(name, "present", folder, paths, size)

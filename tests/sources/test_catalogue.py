@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from calmix import InputError, data
-from calmix.data import catalogue, cifar
-from calmix.data.archives import Remote
+from calmix.sources import catalogue, cifar
+from calmix.sources.archives import Remote
 
 
 @pytest.fixture
