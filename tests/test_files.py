@@ -1,6 +1,8 @@
 import io
 import os
 import stat
+import struct
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -105,12 +107,35 @@ def test_an_archive_of_arrays(tmp_path):
 
 
 def test_an_archive_that_claims_more_than_the_memory_is_refused_by_its_header(tmp_path, monkeypatch):
-    write_archive(tmp_path / "bomb.npz", {"x.npy": header("(100_000,)") + bytes(800_000)})
+    write_archive(tmp_path / "bomb.npz", {"x.npy": header("(1_000_000,)") + bytes(8_000_000)})
     assert (tmp_path / "bomb.npz").stat().st_size < 10_000
-    monkeypatch.setattr("calmix.memory.free_memory", lambda: 700_000)
-    monkeypatch.setattr(files, "_member", pytest.fail)
-    with pytest.raises(InputError, match=r"needs 800\.0 kB of memory, and 700\.0 kB are free"):
+    monkeypatch.setattr("calmix.memory.free_memory", lambda: 7_000_000)
+    monkeypatch.setattr(files, "read_member", pytest.fail)
+    with pytest.raises(InputError, match=r"needs 8\.0 MB of memory, and 7\.0 MB are free"):
         read_npz(tmp_path / "bomb.npz")
+
+
+def test_an_archive_that_unpacks_to_more_than_it_claims_takes_no_memory(tmp_path):
+    path = tmp_path / "bomb.npz"
+    write_archive(path, {"x.npy": header("(100,)") + bytes(200_000_000)})
+    content = path.read_bytes()
+    claimed = struct.pack("<I", 200_000_000 + len(header("(100,)")))
+    assert content.count(claimed) == 2
+    path.write_bytes(content.replace(claimed, struct.pack("<I", 800 + len(header("(100,)")))))
+    tracemalloc.start()
+    with pytest.raises(InputError, match="cannot be read"):
+        read_npz(path)
+    assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    tracemalloc.stop()
+
+
+def test_arrays_by_columns_can_be_written_to(tmp_path):
+    by_columns = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    np.savez_compressed(tmp_path / "a.npz", x=by_columns, empty=np.empty((0, 4)), one=np.float32(7))
+    arrays = read_npz(tmp_path / "a.npz")
+    assert arrays["x"].tolist() == by_columns.tolist()
+    assert (arrays["empty"].shape, float(arrays["one"])) == ((0, 4), 7)
+    arrays["x"] += 1  # torch shares the memory of writable arrays
 
 
 def test_an_archive_that_claims_more_than_it_has(tmp_path):

@@ -1,6 +1,7 @@
 """Atomic writes, headers of `.npy` files, and archives of arrays that are read without trust."""
 
 import contextlib
+import io
 import lzma
 import math
 import os
@@ -19,6 +20,7 @@ from numpy.lib import format as npy
 from calmix.errors import InputError
 from calmix.memory import check_fits
 
+SMALL = 1 << 20  # bytes that are read at once, whatever memory is free
 # What the readers of NumPy and of zip archives raise for files that are damaged.
 READ_ERRORS = (
     OSError,
@@ -98,10 +100,16 @@ def naming(path: Path) -> Iterator[None]:
 
 def read_npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Shape and type of an array, without its data; `ValueError` for other files and for pickled objects."""
+    shape, _, dtype = _header(file)
+    return shape, dtype
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether columns come first, and type."""
     try:
         version = npy.read_magic(file)
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, _, dtype = read(file)
+        shape, by_columns, dtype = read(file)
     except ValueError:
         raise
     except READ_ERRORS as error:
@@ -110,7 +118,7 @@ def read_npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
         raise ValueError("it holds Python objects, which are never unpickled")
     if any(type(size) is not int or size < 0 for size in shape):
         raise ValueError(f"its header has the shape {shape}, which is none")
-    return shape, dtype
+    return shape, by_columns, dtype
 
 
 def read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
@@ -118,32 +126,41 @@ def read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
     free memory holds. `InputError` whatever is wrong."""
     try:
         with zipfile.ZipFile(path) as archive:
-            names = [name for name in archive.namelist() if name.endswith(".npy")]
-            sizes = [_claimed(archive, name) for name in names]
-            check_fits(str(path), sum(sizes))
-            return {name.removesuffix(".npy"): _member(archive, name) for name in names}
+            names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+            check_fits(str(path), sum(archive.getinfo(f"{name}.npy").file_size for name in names))
+            return {name: read_member(archive, name, str(path)) for name in names}
     except InputError:
         raise
     except READ_ERRORS as error:
         raise InputError(f"{path} cannot be read: {error or type(error).__name__}") from None
 
 
-def _claimed(archive: zipfile.ZipFile, name: str) -> int:
-    """Bytes of an array by its header."""
-    info = archive.getinfo(name)
-    with archive.open(info) as file:
-        shape, dtype = read_npy_header(file)
+def read_member(archive: zipfile.ZipFile, name: str, source: str) -> npt.NDArray[Any]:
+    """One array of an archive; not read if its header promises more than the file or the memory holds."""
+    info = archive.getinfo(f"{name}.npy")
+    # Others than NumPy's own compressions unpack a block of the file whole, however large it becomes.
+    if info.file_size <= SMALL and info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        with archive.open(info) as opened:
+            file = io.BytesIO(opened.read(info.file_size))
+        shape, by_columns, dtype = _header(file)
+        _check_whole(source, name, shape, dtype, info)
+        array = np.frombuffer(file.getbuffer(), dtype, math.prod(shape), file.tell())
+        return array.reshape(shape, order="F" if by_columns else "C")
+    with archive.open(info) as opened:
+        _check_whole(source, name, *read_npy_header(opened), info)
+    check_fits(f"{source}: {name!r}", info.file_size)
+    with archive.open(info) as opened:
+        array = np.asarray(npy.read_array(opened, allow_pickle=False))
+        opened.read()  # to the end, where the archive's checksum is compared
+        return array
+
+
+def _check_whole(
+    source: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], info: zipfile.ZipInfo
+) -> None:
     size = math.prod(shape) * dtype.itemsize
     if size > info.file_size:
-        raise ValueError(f"{name} is truncated: {info.file_size:,} of {size:,} bytes")
-    return size
-
-
-def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
-    with archive.open(name) as file:
-        array = np.asarray(npy.read_array(file, allow_pickle=False))
-        file.read()  # the checksum is compared at the end
-        return array
+        raise InputError(f"{source}: {name!r} is truncated: {info.file_size:,} of {size:,} bytes")
 
 
 def _new(part: Path) -> IO[bytes]:

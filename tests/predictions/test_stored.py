@@ -215,7 +215,7 @@ def test_oversized_csv_field_and_broken_npy_header_raise(tmp_path):
 
 def test_memory_limits_the_size_of_an_array_where_it_is_known(tmp_path, monkeypatch):
     path = tmp_path / "test.npz"
-    save_predictions(path, LOGITS, LABELS)
+    save_predictions(path, np.zeros((100_000, 3)), np.zeros(100_000, dtype=int))
     monkeypatch.setattr(memory, "free_memory", lambda: 10.0)
     with pytest.raises(calmix.InputError, match=r"'logits': needs .* of memory, and .* are free"):
         load_predictions(path)

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from calmix.errors import InputError
-from calmix.files import read_npy_header
-from calmix.memory import check_fits
+from calmix.files import read_member, read_npy_header
 from calmix.prediction_files.contents import Arrays, Columns, NumpyArray, kind_of
 from calmix.prediction_files.sources import Source
 
@@ -31,7 +30,7 @@ def read_npz(source: Source, values: str | None, columns: Columns) -> Arrays:
         kind = kind_of(source.name, kinds[0], values, "the array's name")
 
         def array(name: str) -> NumpyArray | None:
-            return _read_member(source.name, archive, name) if name in names else None
+            return read_member(archive, name, source.name) if name in names else None
 
         logits = array(kind)
         assert logits is not None
@@ -46,21 +45,6 @@ def read_npz(source: Source, values: str | None, columns: Columns) -> Arrays:
         present = {name: column for name, column in groups.items() if column is not None}
         _require_groups(source, columns, present)
         return Arrays(kind, logits, array("labels"), array("ids"), present, classes)
-
-
-def _read_member(source: str, archive: zipfile.ZipFile, name: str) -> NumpyArray:
-    """One array of an archive; not read if its header promises more than the file or the memory holds."""
-    info = archive.getinfo(f"{name}.npy")
-    with archive.open(info) as file:
-        shape, dtype = read_npy_header(file)
-    size = math.prod(shape) * dtype.itemsize
-    if size > info.file_size:
-        raise InputError(f"{source}: {name!r} is truncated: {info.file_size:,} of {size:,} bytes")
-    check_fits(f"{source}: {name!r}", info.file_size)
-    with archive.open(info) as file:
-        array = np.asarray(np.lib.format.read_array(file, allow_pickle=False))
-        file.read()  # to the end, where the archive's checksum is compared
-        return array
 
 
 def read_npy(source: Source, values: str | None, columns: Columns) -> Arrays:
