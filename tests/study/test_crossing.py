@@ -1,42 +1,43 @@
-import math
-
-import numpy as np
 import pytest
 
 from calmix import InputError
-from calmix.study.crossing import find_crossing
+from calmix.metrics import Interval
+from calmix.study.crossing import Crossing, find_crossing
+
+HARM, HELP, UNCLEAR = Interval(0.06, 0.04, 0.08), Interval(-0.02, -0.03, -0.01), Interval(0.01, -0.01, 0.03)
 
 
-def test_an_exact_line_crosses_where_it_does():
-    found = find_crossing([1, 2, 4, 5], [2, 1, -1, -2], [0.1] * 4)
-    assert found.value == pytest.approx(3)
-    assert (found.intercept, found.slope) == (pytest.approx(3), pytest.approx(-1))
-    assert found.low < 3 < found.high
-    assert 3 - found.low == pytest.approx(found.high - 3)
+def test_it_lies_between_the_last_above_and_the_first_below():
+    found = find_crossing([0.3, 0.01, 0.08, 0.02], [HELP, HARM, UNCLEAR, HARM])
+    assert (found.last, found.first) == (0.02, 0.3)
+    # Three quarters of the way from +6 to -2 points, on a logarithmic axis.
+    assert found.value == pytest.approx(0.02 * 15**0.75)
 
 
-def test_the_interval_covers_as_often_as_it_says():
-    draw = np.random.default_rng(0)
-    x = np.linspace(0, 4, 7)
-    covered = 0
-    for _ in range(400):
-        found = find_crossing(x, 2 - x + draw.normal(0, 0.3, 7), [0.3] * 7)
-        covered += found.low <= 2 <= found.high
-    assert covered / 400 > 0.95  # never less: scatter below the errors does not narrow it
+def test_the_shape_between_the_points_does_not_matter():
+    higher = Interval(0.1, 0.09, 0.11)
+    x = [0.01, 0.08, 0.3]
+    rising, falling = (find_crossing(x, [*pair, HELP]) for pair in ((HARM, higher), (higher, HARM)))
+    assert (rising.last, rising.first) == (falling.last, falling.first) == (0.08, 0.3)
+    assert rising.value > falling.value
 
 
-def test_a_flat_line_has_no_bounded_interval():
-    found = find_crossing([0, 1, 2, 3], [1.0, 1.1, 0.9, 1.0], [0.5] * 4)
-    assert not (math.isfinite(found.low) and math.isfinite(found.high))
+@pytest.mark.parametrize(
+    ("x", "effects", "expected"),
+    [
+        ([0.1, 0.2], [HARM, UNCLEAR], Crossing(0.1, None, None)),
+        ([0.1, 0.2], [UNCLEAR, HELP], Crossing(None, 0.2, None)),
+        ([0.1, 0.2], [UNCLEAR, UNCLEAR], Crossing(None, None, None)),
+        ([0.1, 0.2], [HELP, HARM], Crossing(0.2, 0.1, None)),  # the other way round
+        ([0.1, 0.2, 0.3], [HARM, HELP, HARM], Crossing(0.3, 0.2, None)),  # both signs on both sides
+        ([], [], Crossing(None, None, None)),
+    ],
+)
+def test_where_nothing_crosses_there_is_no_value(x, effects, expected):
+    assert find_crossing(x, effects) == expected
 
 
-def test_points_that_scatter_widen_the_interval():
-    x, y = [0, 1, 2, 3], [2.5, 0.4, 0.6, -1.5]
-    narrow, wide = (find_crossing(x, y, [error] * 4) for error in (0.5, 0.01))
-    assert wide.high - wide.low > 0.5
-    assert narrow.value == pytest.approx(wide.value)
-
-
-def test_two_points_are_too_few():
-    with pytest.raises(InputError, match="3 points or more"):
-        find_crossing([0, 1], [1, -1], [0.1, 0.1])
+@pytest.mark.parametrize("x", [[0.1], [0.1, 0.0], [0.1, float("nan")]])
+def test_every_effect_needs_its_place(x):
+    with pytest.raises(InputError, match="x must have a positive number"):
+        find_crossing(x, [HARM, HELP])

@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterator, Sequence
 
 from calmix.paper.sheet import Item, Sheet, Shown, Variant
-from calmix.report.figures.effects import Effect, EffectPanel, effects, is_bounded
+from calmix.report.figures.effects import Effect, EffectPanel, effects
 from calmix.report.tables import Cell, Table, interval_text
 from calmix.runs.recipe import ENSEMBLES
 from calmix.study import quantities as q
-from calmix.study.crossing import MIN_POINTS, Crossing, find_crossing
+from calmix.study.crossing import Crossing, find_crossing
 from calmix.study.estimates import Estimate, NotRunError, SeedVariance, estimate
 from calmix.study.quantities import Quantity
 from calmix.study.results import Result
@@ -42,22 +42,23 @@ def _variants(dataset: str, scale: str) -> list[Variant]:
 
 @Item("When Mixup harms an ensemble", variants=_variants)
 def crossing(sheet: Sheet) -> Shown:
-    """Does Mixup worsen every ensemble's calibration, or only that of accurate ones? Each point is a regime:
-    where a line crosses 0, Mixup changes nothing; left of it, on easier tasks, it raises the pool's ECE,
-    right of it, where networks are over-confident, it lowers it."""
+    """Does Mixup worsen every ensemble's calibration, or only that of accurate ones? Each point is a regime,
+    a data set with so many training images. The bar at 0 reaches from the last regime in which Mixup raises
+    the pool's ECE to the first, of a larger error, in which it lowers it."""
     points = list(_points(sheet))
-    series = {e: [p for p in points if p.ensemble == e] for e in THREE}
+    series = {e: sorted((p for p in points if p.ensemble == e), key=lambda p: p.error) for e in THREE}
     series = {e: some for e, some in series.items() if some}
     if not series:
         raise NotRunError("Mixup and none in one regime or more")
-    crossings = {name: {e: _fit(some, name) for e, some in series.items()} for name in ("ece", "accuracy")}
-    yield _crossings_table(series, crossings["ece"])
+    crossings = {e: _crossing(some) for e, some in series.items()}
+    yield " ".join(_sentences(series))
+    yield _crossings_table(series, crossings)
     yield _points_table(points)
     panels = [
         EffectPanel(
             f"effect on {quantity.title}",
             {ENSEMBLES[e].short: [_effect(p, quantity.name) for p in some] for e, some in series.items()},
-            {ENSEMBLES[e].short: found for e, found in crossings[quantity.name].items() if found},
+            {ENSEMBLES[e].short: found for e, found in crossings.items()} if quantity is q.ECE else {},
             {ENSEMBLES[e].short: PUBLIC[e] for e in series} if quantity is q.ECE else {},
         )
         for quantity in (q.ECE, q.ACCURACY)
@@ -94,13 +95,26 @@ def _difference(quantity: Quantity, none: Sequence[Result], mixup: Sequence[Resu
     return estimate(mixup, quantity, variance) - estimate(none, quantity, variance)
 
 
-def _fit(points: Sequence[Point], name: str) -> Crossing | None:
-    """Against the logarithm of the error; None with too few regimes."""
-    if len(points) < MIN_POINTS or len({p.error for p in points}) < MIN_POINTS:
-        return None
-    values = [p.effects[name] for p in points]
-    errors = [e.half_width / 2 if math.isfinite(e.half_width) else 0.01 for e in values]
-    return find_crossing([math.log(p.error) for p in points], [e.value for e in values], errors)
+def _crossing(points: Sequence[Point]) -> Crossing:
+    return find_crossing([p.error for p in points], [p.effects["ece"].interval for p in points])
+
+
+def _sentences(series: dict[str, list[Point]]) -> Iterator[str]:
+    """How the effect moves along one data set, from its smallest error to its largest."""
+    for dataset in dict.fromkeys(p.dataset for some in series.values() for p in some):
+        texts = []
+        for ensemble, points in series.items():
+            some = [p for p in points if p.dataset == dataset]
+            if len(some) > 1:
+                errors = f"error {100 * some[0].error:.1f} to {100 * some[-1].error:.1f} %"
+                effect = f"{_signed(some[0])} to {_signed(some[-1])} points"
+                texts.append(f"{effect} with {ENSEMBLES[ensemble].short} ({errors})")
+        if texts:
+            yield f"On {dataset}, as the error grows, Mixup's effect on ECE goes from {', '.join(texts)}."
+
+
+def _signed(point: Point) -> str:
+    return f"{100 * point.effects['ece'].value:+.1f}"
 
 
 def _effect(point: Point, name: str) -> Effect:
@@ -108,35 +122,33 @@ def _effect(point: Point, name: str) -> Effect:
     return Effect(point.error, interval.value, interval.low, interval.high, point.dataset)
 
 
-def _crossings_table(series: dict[str, list[Point]], crossings: dict[str, Crossing | None]) -> Table:
+def _crossings_table(series: dict[str, list[Point]], crossings: dict[str, Crossing]) -> Table:
     rows = []
     for ensemble, points in series.items():
-        found = crossings[ensemble]
-        text = f"fewer than {MIN_POINTS} regimes" if found is None else _crossing_text(found)
-        direction = "-" if found is None else "below it" if found.slope < 0 else "above it"
-        count = Cell(str(len(points)), len(points))
+        intervals = [p.effects["ece"].interval for p in points]
+        counts = (len(points), sum(i.low > 0 for i in intervals), sum(i.high < 0 for i in intervals))
         public = Cell(f"about {100 * PUBLIC[ensemble]:g}", muted=True)
-        rows.append((Cell(ENSEMBLES[ensemble].long), count, Cell(text), Cell(direction), public))
-    caption = "Error of the pool at which Mixup leaves its ECE unchanged, %, with its 95 % interval"
-    columns = ("ensemble", "regimes", "crossing", "Mixup harms", "public tables")
+        cells = [Cell(str(count), count) for count in counts]
+        crossing_cell = Cell(_crossing_text(crossings[ensemble]))
+        rows.append((Cell(ENSEMBLES[ensemble].long), *cells, crossing_cell, public))
+    caption = "Error of the pool, %, at which Mixup ceases to raise its ECE and begins to lower it"
+    columns = ("ensemble", "regimes", "ECE raised", "ECE lowered", "crossing", "public tables")
     return Table(caption, columns, tuple(rows))
 
 
 def _crossing_text(found: Crossing) -> str:
     """
-    >>> _crossing_text(Crossing(math.log(0.08), math.log(0.05), math.inf, 0, -1))
-    '8.0 [5.0, none]'
+    >>> _crossing_text(Crossing(0.07, 0.28, 0.153))
+    '15.3, between 7.0 and 28.0'
+    >>> _crossing_text(Crossing(0.07, None, None))
+    'above 7.0, if anywhere'
     """
-    if not math.isfinite(found.value) or not is_bounded(found):
-        return "none: the line may not cross 0"
-    value, low, high = (_percent(x) for x in (found.value, found.low, found.high))
-    return f"{value} [{low}, {high}]"
-
-
-def _percent(log_error: float) -> str:
-    if log_error == -math.inf:
-        return "0"
-    return "none" if log_error > 0 else f"{100 * math.exp(log_error):.1f}"
+    last, first = (None if x is None else f"{100 * x:.1f}" for x in (found.last, found.first))
+    if found.value is not None:
+        return f"{100 * found.value:.1f}, between {last} and {first}"
+    if last and first:
+        return f"none: raised at {last}, lowered at {first}"
+    return f"above {last}, if anywhere" if last else f"below {first}, if anywhere" if first else "unclear"
 
 
 def _points_table(points: Sequence[Point]) -> Table:

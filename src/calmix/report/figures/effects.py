@@ -1,11 +1,10 @@
-"""Effects against a number of the runs: points with intervals, a fitted line, and where it crosses zero."""
+"""Effects against a number of the runs: points with intervals, and where they change their sign."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -33,7 +32,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class EffectPanel:
-    """Effects by series, the fitted lines over log x, and numbers that others published for a crossing."""
+    """Effects by series, where they change their sign, and where others published that they do."""
 
     title: str
     series: Mapping[str, Sequence[Effect]]
@@ -42,8 +41,9 @@ class EffectPanel:
 
 
 def effects(panels: Sequence[EffectPanel], *, xlabel: str, title: str = "") -> Figure:
-    """A panel for each measure: a point for each regime, its x on a logarithmic axis in per cent. A line is
-    the fit; the bar at 0 the interval of its crossing, the hollow triangle a published one."""
+    """A panel for each measure: a point for each regime, its x on a logarithmic axis in per cent. Lines join
+    the points of one mark; the bar at 0 reaches from the last effect above it to the first below, the hollow
+    triangle is a published crossing."""
     if not panels or not any(points for panel in panels for points in panel.series.values()):
         raise InputError("panels hold no effects to draw")
     names = list(dict.fromkeys(name for panel in panels for name in panel.series))
@@ -57,11 +57,12 @@ def effects(panels: Sequence[EffectPanel], *, xlabel: str, title: str = "") -> F
         drawing, axes = figure(1.0 + 3.4 * len(panels), 3.2, columns=len(panels), title=title)
         for place, (axis, panel) in enumerate(zip(axes, panels, strict=True)):
             axis.set_xscale("log")
+            axis.margins(y=0.12)  # what is drawn a few points below 0 is not cut off
             axis.axhline(0, color=INK, linewidth=1)
             for row, (name, some) in enumerate(panel.series.items()):
                 _draw(axis, some, shades[name], shapes)
-                _draw_line(axis, panel, name, shades[name])
-                _draw_crossing(axis, panel, name, shades[name], ends, row - (len(panel.series) - 1) / 2)
+                _draw_lines(axis, some, shades[name])
+                _draw_crossing(axis, panel, name, shades[name], row - (len(panel.series) - 1) / 2)
             axis.set_xlim(100 * ends[0], 100 * ends[1])
             ticks = [t for t in (0.5, 1, 2, 5, 10, 20, 50, 100) if ends[0] <= t / 100 <= ends[1]]
             axis.xaxis.set_major_locator(FixedLocator(ticks))
@@ -83,17 +84,13 @@ def _draw(axes: Axes, points: Sequence[Effect], shade: str, shapes: Mapping[str,
         axes.errorbar([100 * point.x], [100 * point.value], yerr=spread, fmt=shapes[point.mark], **look)
 
 
-def _draw_line(axes: Axes, panel: EffectPanel, name: str, shade: str) -> None:
-    crossing, points = panel.crossings.get(name), panel.series[name]
-    if crossing is not None and points:
-        xs = np.geomspace(min(p.x for p in points), max(p.x for p in points), 50)
-        heights = [100 * crossing.line(math.log(x)) for x in xs]
-        axes.plot(100 * xs, heights, color=shade, linewidth=1.3, alpha=0.8)
+def _draw_lines(axes: Axes, points: Sequence[Effect], shade: str) -> None:
+    for mark in {point.mark for point in points}:
+        some = sorted((100 * p.x, 100 * p.value) for p in points if p.mark == mark)
+        axes.plot(*zip(*some, strict=True), color=shade, linewidth=1.3, alpha=0.8)
 
 
-def _draw_crossing(
-    axes: Axes, panel: EffectPanel, name: str, shade: str, ends: tuple[float, float], row: float
-) -> None:
+def _draw_crossing(axes: Axes, panel: EffectPanel, name: str, shade: str, row: float) -> None:
     """At 0, a few points above or below it, so that intervals of several series do not cover each other."""
     drawing: Any = axes.get_figure()
     place: Any = offset_copy(axes.transData, drawing, y=-OFFSET * row, units="points")
@@ -101,24 +98,12 @@ def _draw_crossing(
         look: Any = {"markersize": 7, "mfc": "white", "mew": 1.4, "zorder": 5, "transform": place}
         axes.plot([100 * panel.published[name]], [0], "v", color=shade, **look)
     crossing = panel.crossings.get(name)
-    if crossing is None or not math.isfinite(crossing.value) or not is_bounded(crossing):
+    if crossing is None or crossing.value is None or crossing.last is None or crossing.first is None:
         return
-    if not ends[0] <= _exp(crossing.value) <= ends[1]:
-        return
-    low, high = (min(max(_exp(end), ends[0]), ends[1]) for end in (crossing.low, crossing.high))
     bar: Any = {"linewidth": 4, "alpha": 0.4, "solid_capstyle": "butt", "transform": place}
-    axes.plot([100 * low, 100 * high], [0, 0], color=shade, **bar)
+    axes.plot([100 * crossing.last, 100 * crossing.first], [0, 0], color=shade, **bar)
     middle: Any = {"markersize": 9, "mew": 2.2, "zorder": 4, "transform": place}
-    axes.plot([100 * _exp(crossing.value)], [0], "|", color=shade, **middle)
-
-
-def is_bounded(crossing: Crossing) -> bool:
-    """Whether one end of its interval at least is known: else the line may not cross 0 at all."""
-    return math.isfinite(crossing.low) or math.isfinite(crossing.high)
-
-
-def _exp(value: float) -> float:
-    return math.exp(min(value, 50.0))
+    axes.plot([100 * crossing.value], [0], "|", color=shade, **middle)
 
 
 def _handles(
@@ -130,9 +115,9 @@ def _handles(
         for mark, shape in shapes.items()
         if mark
     ]
-    if any(panel.crossings for panel in panels):
+    if any(found.value is not None for panel in panels for found in panel.crossings.values()):
         look: Any = {"color": NOTE, "linewidth": 5, "alpha": 0.35}
-        handles.append(Line2D([], [], label="interval of the crossing", **look))
+        handles.append(Line2D([], [], label="where the sign changes", **look))
     if any(panel.published for panel in panels):
         hollow: Any = {"marker": "v", "linestyle": "none", "mfc": "white", "mew": 1.4, "markersize": 7}
         handles.append(Line2D([], [], color=NOTE, label="crossing in public tables", **hollow))
