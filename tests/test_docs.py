@@ -197,6 +197,14 @@ def test_search_works_from_a_file(tmp_path):
         assert all(Path(unquote(urlsplit(link).path)).is_file() for link in links)
 
 
+def test_every_contradicted_part_has_a_likely_reason():
+    page = (DOCS / "results" / "README.md").read_text()
+    listed = page.split("## Contradicted here", 1)[1].split("\n## ", 1)[0]
+    lines = [line for line in listed.splitlines() if line.startswith("- Claim")]
+    assert lines
+    assert not [line for line in lines if not line.split("contradicted", 1)[1].strip(". ")]
+
+
 def test_the_numbers_of_the_readme_are_those_of_the_results():
     """Its three sentences name the ECE of the pool for two ensembles: none, Mixup, CAMixup."""
     first = (ROOT / "README.md").read_text().split("```")[0]

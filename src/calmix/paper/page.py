@@ -1,8 +1,8 @@
 """Results of the paper's items as one Markdown file with its figures beside it, and on the terminal."""
 
 import datetime
+import math
 import statistics
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -109,7 +109,10 @@ def _heading(plan: ItemPlan, results: Results, command: str) -> list[str]:
     for dataset in dict.fromkeys(recipe.dataset for recipe in plan.runs):
         planned = {recipe: types for recipe, types in plan.runs.items() if recipe.dataset == dataset}
         found = results.where(dataset=dataset)
-        seeds = max(Counter((r.recipe.ensemble, r.recipe.augment) for r in found).values(), default=0)
+        seeds = len({result.recipe.seed for result in found if result.summary})
+        if not seeds:
+            lines += ["", f"**{dataset}**, {plan.scale} scale: not run."]
+            continue
         most = f"up to {_count(seeds, 'seed')}" if seeds > 1 else _count(seeds, "seed")
         lines += ["", f"**{dataset}**, {plan.scale} scale, {most}: {_regime(planned)}."]
         if losses := _last_losses(found):
@@ -144,18 +147,27 @@ def _regime(planned: Mapping[Recipe, Sequence[str]]) -> str:
     what = "points" if first.dataset == "clusters" else "images"
     options = {"depth": 28, "width": 16, "hidden": 64} | first.network_options
     network = NETWORKS.get(first.network, first.network).format_map(options)
-    train, test, corrupted = (
-        "all" if size is None else f"{size:,}"
-        for size in (first.train_size, first.test_size, first.corruption_size)
+    train, validation, test, corrupted = (
+        _sizes([getattr(recipe, f"{part}_size") for recipe in recipes])
+        for part in ("train", "validation", "test", "corruption")
     )
     under = f" ({corrupted} of them under each corruption)" if any(planned.values()) else ""
     epochs = ", ".join(sorted({str(recipe.epochs) for recipe in recipes}))
     members = dict.fromkeys((recipe.ensemble, recipe.members) for recipe in recipes)
     sizes = ", ".join(f"{ENSEMBLES[ensemble].short} {count}" for ensemble, count in members)
     return (
-        f"{train} training {what}, {first.validation_size:,} validation {what}, {test} test {what}"
+        f"{train} training {what}, {validation} validation {what}, {test} test {what}"
         f"{under}; {network}; {epochs} epochs; members: {sizes}"
     )
+
+
+def _sizes(sizes: Sequence[int | None]) -> str:
+    """
+    >>> _sizes([500, 250, 4000]), _sizes([None, None]), _sizes([100, None])
+    ('250 to 4,000', 'all', '100 to all')
+    """
+    ordered = sorted({math.inf if size is None else size for size in sizes})
+    return " to ".join("all" if s == math.inf else f"{s:,}" for s in dict.fromkeys((ordered[0], ordered[-1])))
 
 
 def claims_table(judged: Sequence[ClaimResult]) -> Table:

@@ -104,7 +104,7 @@ def estimate(results: Sequence[Result], quantity: Quantity, variance: SeedVarian
         lacking = next((result.run.folder.name for result in results if quantity.of(result) is None), "a run")
         raise NotRunError(f"{quantity.title} of {lacking}")
     influences = {}
-    if name := INFLUENCES.get(quantity.name):
+    if name := INFLUENCES.get(quantity.noise or quantity.name):
         arrays = [result.influence(name) for result in results]
         condition = "corrupted" if name in ("ca", "cece") else "clean"
         key = f"{results[0].recipe.dataset}, {condition}, {len(arrays[0])} images"

@@ -19,7 +19,8 @@ class Quantity:
     """A number of a run, None where the run lacks it.
 
     `name` is its key for programs, `title` and `description` are for readers. A percentage is a fraction
-    shown in per cent, points are a signed difference of such.
+    shown in per cent, points are a signed difference of such. `noise` names another quantity whose influences
+    of test images are about its own.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Quantity:
     unit: Literal["percent", "points", "number"] = "percent"
     digits: int = 2
     better: Literal["lower", "higher", "zero"] | None = "lower"
+    noise: str = ""
 
     @property
     def factor(self) -> float:
@@ -172,7 +174,8 @@ JOINT_ACCURACY, JOINT_ECE, JOINT_NLL, JOINT_CORRUPTED_ACCURACY, JOINT_CORRUPTED_
 
 
 def of_size(quantity: Quantity, members: int) -> Quantity:
-    """A quantity of the pool of `members` members of a deep ensemble, mean over its subsets of that size."""
+    """A quantity of the pool of `members` members of a deep ensemble, mean over its subsets of that size; its
+    noise of test images is that of single members, or of the whole pool."""
     row = subsets.METRICS.index(quantity.name)
 
     def read(result: Result) -> float | None:
@@ -181,7 +184,8 @@ def of_size(quantity: Quantity, members: int) -> Quantity:
 
     name, title = f"{quantity.name}_of_{members}", f"{quantity.title} of {members}"
     text = f"{quantity.description}; mean over subsets of {members} members"
-    return replace(quantity, name=name, title=title, description=text, of=read)
+    noise = f"member_{quantity.name}" if members == 1 else quantity.name
+    return replace(quantity, name=name, title=title, description=text, of=read, noise=noise)
 
 
 def _change(name: str, text: str, first: Quantity, second: Quantity, title: str = "") -> Quantity:

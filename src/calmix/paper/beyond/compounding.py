@@ -42,7 +42,7 @@ def compounding(sheet: Sheet) -> Shown:
         for quantity, some in curves.items()
     }
     drawing = size_curves(titles, title=sheet.subject)
-    yield sheet.figure("Gap and ECE of the pool against its members, with 95 % intervals over seeds", drawing)
+    yield sheet.figure("Gap and ECE of the pool against its members, with 95 % intervals", drawing)
 
 
 def _curves(quantity: Quantity, by_method: dict[str, list[Result]]) -> dict[str, SizeCurve]:
