@@ -31,7 +31,7 @@ def test_crossing_has_a_point_for_each_regime_and_ensemble(tmp_path):
     assert [row[0].text for row in crossings.rows] == ["BatchEnsemble", "MC-dropout", "deep ensemble"]
     assert [row[-1].text for row in crossings.rows] == ["about 8", "about 12", "about 25"]
     assert len(points.rows) == 3 * 3
-    assert all("[" in row[4].text for row in points.rows)
+    assert all("[" in row[5].text for row in points.rows)
     (figure,) = shown.figures
     assert "digits, smoke scale, 2 seeds" in figure.title
 

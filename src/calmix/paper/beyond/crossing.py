@@ -68,12 +68,13 @@ def crossing(sheet: Sheet) -> Shown:
 
 
 class Point:
-    """A regime: the error without mixing, and what Mixup changes."""
+    """A regime: error and gap without mixing, and what Mixup changes."""
 
     def __init__(self, ensemble: str, none: Sequence[Result], mixup: Sequence[Result]) -> None:
         recipe = none[0].recipe
         self.ensemble, self.dataset, self.train_size = ensemble, recipe.dataset, recipe.train_size
         self.effects = {x.name: _difference(x, none, mixup) for x in (q.ECE, q.ACCURACY)}
+        self.gap = estimate(none, q.GAP, SeedVariance()).value
         # An error of 0 has no place on a logarithmic axis: half an image is the least.
         images = none[0].summary.clean.examples if none[0].summary else 1
         self.error = max(estimate(none, q.ERROR, SeedVariance()).value, 0.5 / images)
@@ -159,9 +160,9 @@ def _points_table(points: Sequence[Point]) -> Table:
             Cell(interval_text(p.effects[name].interval, signed=True), p.effects[name].value)
             for name in ("ece", "accuracy")
         ]
-        error = Cell(f"{100 * p.error:.2f}", p.error)
+        error, gap = Cell(f"{100 * p.error:.2f}", p.error), Cell(f"{100 * p.gap:+.2f}", p.gap)
         seeds = Cell(str(p.effects["ece"].seeds), p.effects["ece"].seeds)
-        rows.append((Cell(p.dataset), size, Cell(ENSEMBLES[p.ensemble].short), error, *cells, seeds))
-    heads = ("error without %", "ECE: Mixup - none", "Acc: Mixup - none", "seeds")
+        rows.append((Cell(p.dataset), size, Cell(ENSEMBLES[p.ensemble].short), error, gap, *cells, seeds))
+    heads = ("error without %", "gap without", "ECE: Mixup - none", "Acc: Mixup - none", "seeds")
     columns = ("data set", "training images", "ensemble", *heads)
     return Table("What Mixup changes in each regime, points with 95 % intervals", columns, tuple(rows))
