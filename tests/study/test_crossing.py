@@ -25,9 +25,9 @@ def test_the_shape_between_the_points_does_not_matter():
 @pytest.mark.parametrize(
     ("x", "effects", "expected"),
     [
-        ([0.1, 0.2], [HARM, UNCLEAR], Crossing(0.1, None, None)),
-        ([0.1, 0.2], [UNCLEAR, HELP], Crossing(None, 0.2, None)),
-        ([0.1, 0.2], [UNCLEAR, UNCLEAR], Crossing(None, None, None)),
+        ([0.1, 0.2], [HARM, UNCLEAR], Crossing(0.1, None, None, (0.2,))),
+        ([0.1, 0.2], [UNCLEAR, HELP], Crossing(None, 0.2, None, (0.1,))),
+        ([0.1, 0.2], [UNCLEAR, UNCLEAR], Crossing(None, None, None, (0.1, 0.2))),
         ([0.1, 0.2], [HELP, HARM], Crossing(0.2, 0.1, None)),  # the other way round
         ([0.1, 0.2, 0.3], [HARM, HELP, HARM], Crossing(0.3, 0.2, None)),  # both signs on both sides
         ([], [], Crossing(None, None, None)),

@@ -143,12 +143,16 @@ def _crossing_text(found: Crossing) -> str:
     '15.3, between 7.0 and 28.0'
     >>> _crossing_text(Crossing(0.07, None, None))
     'above 7.0, if anywhere'
+    >>> _crossing_text(Crossing(0.07, None, None, (0.28,)))
+    'above 7.0; at 28.0 no effect beyond noise'
     """
     last, first = (None if x is None else f"{100 * x:.1f}" for x in (found.last, found.first))
     if found.value is not None:
         return f"{100 * found.value:.1f}, between {last} and {first}"
     if last and first:
         return f"none: raised at {last}, lowered at {first}"
+    if last and (beyond := [x for x in found.unclear if found.last and x > found.last]):
+        return f"above {last}; at {100 * beyond[0]:.1f} no effect beyond noise"
     return f"above {last}, if anywhere" if last else f"below {first}, if anywhere" if first else "unclear"
 
 
