@@ -18,7 +18,7 @@ from calmix.metrics.checks import check_count
 from calmix.metrics.sample import Block, Sample
 
 # Probabilities (B, V) in float64, and whether each of them is a float32 number -> bins (B, V), also float64:
-# adding to rows of integers takes torch twenty times as long.
+# adding to rows of integers takes torch two to four times as long.
 Bins: TypeAlias = Callable[[Tensor, bool], Tensor]
 
 
