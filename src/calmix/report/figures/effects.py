@@ -85,7 +85,7 @@ def _draw(axes: Axes, points: Sequence[Effect], shade: str, shapes: Mapping[str,
 
 
 def _draw_lines(axes: Axes, points: Sequence[Effect], shade: str) -> None:
-    for mark in {point.mark for point in points}:
+    for mark in dict.fromkeys(point.mark for point in points):
         some = sorted((100 * p.x, 100 * p.value) for p in points if p.mark == mark)
         axes.plot(*zip(*some, strict=True), color=shade, linewidth=1.3, alpha=0.8)
 
