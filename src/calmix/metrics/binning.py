@@ -46,7 +46,9 @@ class Statistic:
     `terms` numbers the cells row by row; values that are left out go to one extra cell, classes * bins.
     `value` is the quantity before it is brought into the metric's range, and `finish` does that (square root,
     clipping). Intervals are computed on `value`, and their ends are finished like the metric. `shortcut` has
-    the sums of a block without weights, (3, cells), for less than its terms would cost.
+    the sums of a block without weights, (3, cells), for less than its terms would cost. Where `value` needs
+    the number of values of a class but not of each of its bins, and none is left out, `sizes` False puts it
+    into the first bin: counting by bin takes a quarter of the time of `sce`.
     """
 
     shape: tuple[int, int]
@@ -54,6 +56,7 @@ class Statistic:
     value: Callable[[Cells], Tensor]
     finish: Callable[[Tensor], Tensor]
     shortcut: Callable[[Block], Tensor] | None = None
+    sizes: bool = True
 
     def zeros(self, *trailing: int) -> Tensor:
         """Empty sums, (3, cells + 1, *trailing)."""
@@ -71,7 +74,11 @@ class Statistic:
             value = torch.where(block.weights[:, None] > 0, value * block.weights[:, None], 0)
             hit = hit * block.weights
         cell = cell.reshape(-1)
-        sums[0].scatter_add_(0, cell, size.expand_as(cell))
+        if self.sizes:
+            sums[0].scatter_add_(0, cell, size.expand_as(cell))
+        else:
+            of_class = len(value) if block.weights is None else block.weights.sum()
+            sums[0, :-1].view(self.shape)[:, 0] += of_class
         sums[1].scatter_add_(0, cell, value.reshape(-1))
         sums[2].scatter_add_(0, hit_cell, hit)
 

@@ -78,7 +78,7 @@ def sce(
     0.5
     """
     sample = Sample(probs, labels, weights=weights, pixels=True, ignore_index=ignore_index)
-    return sce_statistic(sample, num_bins=num_bins).of(sample)
+    return sce_statistic(sample, num_bins=num_bins, sizes=False).of(sample)
 
 
 def tace(
@@ -115,7 +115,7 @@ def ace_statistic(sample: Sample, *, num_bins: int = 15, classwise: bool = False
     return Statistic(*binning.bins_of_equal_mass(sample, num_bins, classwise), mean_error, unit_interval)
 
 
-def sce_statistic(sample: Sample, *, num_bins: int = 15) -> Statistic:
+def sce_statistic(sample: Sample, *, num_bins: int = 15, sizes: bool = True) -> Statistic:
     check_count("num_bins", num_bins)
     return Statistic(
         (sample.classes, num_bins),
@@ -123,6 +123,7 @@ def sce_statistic(sample: Sample, *, num_bins: int = 15) -> Statistic:
         mean_error,
         unit_interval,
         _few_above(sample, binning.cell_of_equal_width(num_bins), num_bins, 1 / num_bins, rest=True),
+        sizes,
     )
 
 

@@ -225,7 +225,7 @@ class Accumulator:
             raise InputError(f"probs has {sample.classes} classes, the accumulator {self.num_classes}")
         statistics = {
             "top": ece_statistic(sample, num_bins=self.num_bins),
-            "every": sce_statistic(sample, num_bins=self.num_bins),
+            "every": sce_statistic(sample, num_bins=self.num_bins, sizes=False),
             "label": class_gap_statistic(sample),
             "nll": NLL,
             "brier": BRIER,
