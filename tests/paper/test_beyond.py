@@ -1,7 +1,10 @@
 """Items beyond the paper, drawn from fabricated runs."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from calmix.paper.beyond.crossing import _gap_sentences
 from calmix.paper.items import select_items
 from calmix.paper.reproduce import plan_items, render_plan
 from calmix.sources.catalogue import Entry
@@ -31,13 +34,38 @@ def test_crossing_has_a_point_for_each_regime_and_ensemble(tmp_path):
     assert [row[0].text for row in crossings.rows] == ["BatchEnsemble", "MC-dropout", "deep ensemble"]
     assert [row[-1].text for row in crossings.rows] == ["about 8", "about 12", "about 25"]
     assert len(points.rows) == 3 * 3
-    assert all("[" in row[5].text for row in points.rows)
-    (figure,) = shown.figures
-    assert "digits, smoke scale, 2 seeds" in figure.title
+    assert all("[" in row[6].text for row in points.rows)
+    by_error, by_gap = shown.figures
+    assert "digits, smoke scale, 2 seeds" in by_error.title
+    assert by_gap.name.endswith("crossing-gap")
+    (axes,) = by_gap.figure.axes
+    gaps = sorted(float(row[4].text) for row in points.rows)
+    drawn = sorted(float(line.get_xdata()[0]) for line in axes.lines if line.get_marker() in "os^")
+    assert drawn == pytest.approx(gaps, abs=0.006)
+
+
+def test_the_gap_tells_the_sides_of_the_crossing_apart_or_not():
+    def point(gap, low, high):
+        interval = SimpleNamespace(low=low, high=high)
+        return SimpleNamespace(
+            gap=gap, mixup_gap=gap + 0.08, effects={"ece": SimpleNamespace(interval=interval)}
+        )
+
+    harmed, unclear, helped = point(-0.01, 0.02, 0.05), point(-0.07, -0.01, 0.02), point(-0.12, -0.09, -0.05)
+    added, sentence = _gap_sentences([harmed, unclear, helped])
+    assert "+8.0 to +8.0 points" in added
+    assert "-1.0 points or more" in sentence
+    assert "-12.0 points or less" in sentence
+    _, sentence = _gap_sentences([harmed, point(0.03, -0.09, -0.05)])
+    assert "does not" in sentence
+    assert len(list(_gap_sentences([harmed, unclear]))) == 1
 
 
 def test_compounding_compares_the_forecast_with_what_was_measured(tmp_path):
-    (table,) = rendered(tmp_path, "compounding").tables
+    shown = rendered(tmp_path, "compounding")
+    (table,) = shown.tables
+    misses = [abs(row[-2].value - row[3].value) for row in table.rows]
+    assert f"off by at most {100 * max(misses):.2f} points" in shown.sentences[0]
     assert table.columns[:4] == ("method", "g(1)", "g(2)", "g(4)")
     assert table.columns[-1] == "forecast - measured"
     mixup = next(row for row in table.rows if row[0].text == "Mixup")
@@ -46,7 +74,9 @@ def test_compounding_compares_the_forecast_with_what_was_measured(tmp_path):
 
 
 def test_cure_names_a_winner_or_none(tmp_path):
-    remedies, winners = rendered(tmp_path, "cure").tables
+    shown = rendered(tmp_path, "cure")
+    remedies, winners = shown.tables
+    assert f"%, of {winners.rows[0][1].text}; Mixup has" in shown.sentences[0]
     labels = [row[0].text for row in remedies.rows]
     assert "CAMixup, margin 0.02" in labels
     assert "Mixup + joint calibrator" in labels
@@ -59,11 +89,15 @@ def test_validation_size_has_a_curve_for_each_ensemble(tmp_path):
     shown = rendered(tmp_path, "validation-size")
     assert [figure.name.rsplit("-", 1)[1] for figure in shown.figures] == ["batch", "deep"]
     assert len(shown.tables[0].rows) == 2 * (3 + 2)
+    assert "with BE and 20 / 40 / 60 images (none " in shown.sentences[0]
 
 
 def test_noise_needs_two_seeds(tmp_path):
     assert rendered(tmp_path / "one", "noise", seeds=1) == "not run: it needs two seeds or more"
-    (table,) = rendered(tmp_path / "two", "noise").tables
+    shown = rendered(tmp_path / "two", "noise")
+    (table,) = shown.tables
+    spread = table.rows[0][1].value ** 0.5
+    assert f"Acc {100 * spread:.2f} with BE" in shown.sentences[0]
     assert table.columns[1:4] == ("BE", "MC", "DE")
     accuracy = table.rows[0]
     assert accuracy[4].value > accuracy[6].value > 0  # more seeds show smaller differences

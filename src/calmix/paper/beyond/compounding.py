@@ -36,6 +36,7 @@ def compounding(sheet: Sheet) -> Shown:
     if not by_method:
         raise NotRunError("a deep ensemble of several members")
     curves = {quantity: _curves(quantity, by_method) for quantity in (q.GAP, q.ECE)}
+    yield _sentence(next(iter(by_method.values()))[0].recipe.dataset, curves[q.GAP])
     yield _law_table(by_method, curves[q.GAP])
     titles = {
         quantity: {parse_augmentation(a).title: curve for a, curve in some.items()}
@@ -59,6 +60,23 @@ def _curves(quantity: Quantity, by_method: dict[str, list[Result]]) -> dict[str,
             forecast = CompoundingLaw.from_two(estimates[0].value, estimates[1].value)
         curves[augment] = SizeCurve(colour(augment), estimates, law, forecast)
     return curves
+
+
+def _sentence(dataset: str, curves: dict[str, SizeCurve]) -> str:
+    """The gap of one member and of all, and how far the law's forecast is off at most."""
+    ends, misses = [], []
+    for augment, curve in curves.items():
+        first, last = curve.estimates[0].value, curve.estimates[-1].value
+        ends.append(f"{100 * first:+.2f} to {100 * last:+.2f} with {parse_augmentation(augment).title}")
+        if curve.forecast is not None:
+            misses.append(abs(curve.forecast(len(curve.estimates)) - last))
+    most = max(len(curve.estimates) for curve in curves.values())
+    text = f"On {dataset} the gap goes from one member to {most}: {', '.join(ends)}."
+    return (
+        f"{text} The forecast from pairs is off by at most {100 * max(misses):.2f} points."
+        if misses
+        else text
+    )
 
 
 def _law_table(by_method: dict[str, list[Result]], curves: dict[str, SizeCurve]) -> Table:

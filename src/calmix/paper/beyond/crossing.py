@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from calmix.paper.sheet import Item, Sheet, Shown, Variant
 from calmix.report.figures.effects import Effect, EffectPanel, effects
@@ -44,27 +45,35 @@ def _variants(dataset: str, scale: str) -> list[Variant]:
 def crossing(sheet: Sheet) -> Shown:
     """Does Mixup worsen every ensemble's calibration, or only that of accurate ones? Each point is a regime,
     a data set with so many training images. The bar at 0 reaches from the last regime in which Mixup raises
-    the pool's ECE to the first, of a larger error, in which it lowers it."""
+    the pool's ECE to the first, of a larger error, in which it lowers it. The second figure has the same
+    effects against the gap without mixing: ECE is about its absolute value, and Mixup adds to it."""
     points = list(_points(sheet))
     series = {e: sorted((p for p in points if p.ensemble == e), key=lambda p: p.error) for e in THREE}
     series = {e: some for e, some in series.items() if some}
     if not series:
         raise NotRunError("Mixup and none in one regime or more")
     crossings = {e: _crossing(some) for e, some in series.items()}
-    yield " ".join(_sentences(series))
+    yield " ".join([*_sentences(series), *_gap_sentences(points)])
     yield _crossings_table(series, crossings)
     yield _points_table(points)
-    panels = [
-        EffectPanel(
-            f"effect on {quantity.title}",
-            {ENSEMBLES[e].short: [_effect(p, quantity.name) for p in some] for e, some in series.items()},
-            {ENSEMBLES[e].short: found for e, found in crossings.items()} if quantity is q.ECE else {},
-            {ENSEMBLES[e].short: PUBLIC[e] for e in series} if quantity is q.ECE else {},
-        )
-        for quantity in (q.ECE, q.ACCURACY)
-    ]
-    drawing = effects(panels, xlabel="error of the pool without mixing, %", title=sheet.subject)
+    short = {ensemble: ENSEMBLES[ensemble].short for ensemble in series}
+
+    def panel(quantity: Quantity, x: str, xlabel: str, **options: Any) -> EffectPanel:
+        drawn = {
+            short[e]: [_effect(p, quantity.name, getattr(p, x)) for p in some] for e, some in series.items()
+        }
+        return EffectPanel(f"effect on {quantity.title}", xlabel, drawn, **options)
+
+    marks: Any = {
+        "crossings": {short[e]: found for e, found in crossings.items()},
+        "published": {short[e]: PUBLIC[e] for e in series},
+    }
+    error, gap = "error of the pool without mixing, %", "gap of the pool without mixing, points"
+    by_error = [panel(q.ECE, "error", error, **marks), panel(q.ACCURACY, "error", error)]
+    drawing = effects(by_error, title=sheet.subject)
     yield sheet.figure("Effect of Mixup against the error without it, with 95 % intervals", drawing)
+    drawing = effects([panel(q.ECE, "gap", gap, log=False)], title=sheet.subject)
+    yield sheet.figure("Effect of Mixup against the gap without it, with 95 % intervals", drawing, "gap")
 
 
 class Point:
@@ -74,7 +83,7 @@ class Point:
         recipe = none[0].recipe
         self.ensemble, self.dataset, self.train_size = ensemble, recipe.dataset, recipe.train_size
         self.effects = {x.name: _difference(x, none, mixup) for x in (q.ECE, q.ACCURACY)}
-        self.gap = estimate(none, q.GAP, SeedVariance()).value
+        self.gap, self.mixup_gap = (estimate(some, q.GAP, SeedVariance()).value for some in (none, mixup))
         # An error of 0 has no place on a logarithmic axis: half an image is the least.
         images = none[0].summary.clean.examples if none[0].summary else 1
         self.error = max(estimate(none, q.ERROR, SeedVariance()).value, 0.5 / images)
@@ -101,26 +110,49 @@ def _crossing(points: Sequence[Point]) -> Crossing:
 
 
 def _sentences(series: dict[str, list[Point]]) -> Iterator[str]:
-    """How the effect moves along one data set, from its smallest error to its largest."""
+    """How the effect moves along one data set, from its smallest error to its largest; or what it is."""
     for dataset in dict.fromkeys(p.dataset for some in series.values() for p in some):
-        texts = []
+        texts, single = [], []
         for ensemble, points in series.items():
             some = [p for p in points if p.dataset == dataset]
+            name = ENSEMBLES[ensemble].short
             if len(some) > 1:
                 errors = f"error {100 * some[0].error:.1f} to {100 * some[-1].error:.1f} %"
                 effect = f"{_signed(some[0])} to {_signed(some[-1])} points"
-                texts.append(f"{effect} with {ENSEMBLES[ensemble].short} ({errors})")
+                texts.append(f"{effect} with {name} ({errors})")
+            elif some:
+                single.append(f"{_signed(some[0])} points with {name} (error {100 * some[0].error:.1f} %)")
         if texts:
             yield f"On {dataset}, as the error grows, Mixup's effect on ECE goes from {', '.join(texts)}."
+        if single:
+            yield f"On {dataset} it is {', '.join(single)}."
+
+
+def _gap_sentences(points: Sequence[Point]) -> Iterator[str]:
+    """What Mixup adds to the gap; which gaps without it go with a higher ECE, and which with a lower one."""
+    added = [p.mixup_gap - p.gap for p in points]
+    yield f"Mixup adds {100 * min(added):+.1f} to {100 * max(added):+.1f} points to the pool's gap."
+    raised = [p.gap for p in points if p.effects["ece"].interval.low > 0]
+    lowered = [p.gap for p in points if p.effects["ece"].interval.high < 0]
+    if not raised or not lowered:
+        return
+    if max(lowered) < min(raised):
+        yield (
+            "The gap without mixing tells the two sides apart: Mixup raises the ECE of pools whose gap is "
+            f"{100 * min(raised):+.1f} points or more, and lowers it where that is {100 * max(lowered):+.1f} "
+            "points or less."
+        )
+    else:
+        yield "The gap without mixing does not tell the two sides apart."
 
 
 def _signed(point: Point) -> str:
     return f"{100 * point.effects['ece'].value:+.1f}"
 
 
-def _effect(point: Point, name: str) -> Effect:
+def _effect(point: Point, name: str, x: float) -> Effect:
     interval = point.effects[name].interval
-    return Effect(point.error, interval.value, interval.low, interval.high, point.dataset)
+    return Effect(x, interval.value, interval.low, interval.high, point.dataset)
 
 
 def _crossings_table(series: dict[str, list[Point]], crossings: dict[str, Crossing]) -> Table:
@@ -164,9 +196,17 @@ def _points_table(points: Sequence[Point]) -> Table:
             Cell(interval_text(p.effects[name].interval, signed=True), p.effects[name].value)
             for name in ("ece", "accuracy")
         ]
-        error, gap = Cell(f"{100 * p.error:.2f}", p.error), Cell(f"{100 * p.gap:+.2f}", p.gap)
+        error = Cell(f"{100 * p.error:.2f}", p.error)
+        gaps = [Cell(f"{100 * gap:+.2f}", gap) for gap in (p.gap, p.mixup_gap)]
         seeds = Cell(str(p.effects["ece"].seeds), p.effects["ece"].seeds)
-        rows.append((Cell(p.dataset), size, Cell(ENSEMBLES[p.ensemble].short), error, gap, *cells, seeds))
-    heads = ("error without %", "gap without", "ECE: Mixup - none", "Acc: Mixup - none", "seeds")
+        rows.append((Cell(p.dataset), size, Cell(ENSEMBLES[p.ensemble].short), error, *gaps, *cells, seeds))
+    heads = (
+        "error without %",
+        "gap without",
+        "gap with Mixup",
+        "ECE: Mixup - none",
+        "Acc: Mixup - none",
+        "seeds",
+    )
     columns = ("data set", "training images", "ensemble", *heads)
     return Table("What Mixup changes in each regime, points with 95 % intervals", columns, tuple(rows))

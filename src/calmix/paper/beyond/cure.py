@@ -88,6 +88,7 @@ def cure(sheet: Sheet) -> Shown:
     study = CureStudy.of(sheet)
     if not study.remedies:
         raise NotRunError("a deep ensemble")
+    yield study.sentence(sheet.results[0].recipe.dataset)
     yield study.table()
     yield study.winners_table()
     panels = {}
@@ -160,6 +161,26 @@ class CureStudy:
         ranked = self.ranked(quantity)
         return ranked[0][0] if ranked else None
 
+    def sentence(self, dataset: str) -> str:
+        """The remedy with the lowest ECE that keeps Mixup's accuracy, beside Mixup, and what is sure."""
+        ranked = self.ranked(q.ECE)
+        mixup = self.estimate(Remedy("Mixup"), q.ECE) if "Mixup" in self.results else None
+        if mixup is None or len(ranked) < 2:
+            return ""
+        best, first = ranked[0]
+        sure = [quantity.title for quantity, others in self._rankings() if _is_sure(others)]
+        measures = " and ".join(sure) or "no measure"
+        return (
+            f"On {dataset} the lowest ECE of the {len(ranked)} rows that keep Mixup's accuracy is "
+            f"{100 * first.value:.2f} %, of {best.label}; Mixup has {100 * mixup.value:.2f} %. There is a "
+            f"winner beyond noise for {measures}."
+        )
+
+    def _rankings(self) -> list[tuple[Quantity, list[tuple[Remedy, Estimate]]]]:
+        """Each measure but accuracy with its remedies, the best first, where there are two or more."""
+        ranked = [(quantity, self.ranked(quantity)) for quantity in MEASURES if quantity.better == "lower"]
+        return [(quantity, some) for quantity, some in ranked if len(some) > 1]
+
     def table(self) -> Table:
         heads = [x for x in MEASURES if any(self.estimate(r, x) is not None for r in self.remedies)]
         rows = []
@@ -175,20 +196,20 @@ class CureStudy:
 
     def winners_table(self) -> Table:
         """For each measure but accuracy: the best, its difference to the next, and whether that is sure."""
-        rows = []
-        for quantity in (x for x in MEASURES if x.better == "lower"):
-            ranked = self.ranked(quantity)
-            if len(ranked) > 1:
-                rows.append(_winner_row(quantity, ranked))
+        rows = [_winner_row(quantity, ranked) for quantity, ranked in self._rankings()]
         columns = ("measure", "the best", "the next", "difference", "winner")
         return Table("The winner of each measure, or none", columns, tuple(rows))
 
 
+def _is_sure(ranked: Sequence[tuple[Remedy, Estimate]]) -> bool:
+    """Whether the interval of the first one's difference to every other remedy excludes 0."""
+    first = ranked[0][1]
+    return all((first - other).interval.high < 0 for _, other in ranked[1:])
+
+
 def _winner_row(quantity: Quantity, ranked: Sequence[tuple[Remedy, Estimate]]) -> tuple[Cell, ...]:
-    """The winner is sure where the interval of its difference to every other remedy excludes 0."""
-    (best, first), (second, _) = ranked[:2]
-    differences = [first - other for _, other in ranked[1:]]
-    sure = all(difference.interval.high < 0 for difference in differences)
-    text = interval_text(differences[0].interval, signed=True, factor=quantity.factor, digits=quantity.digits)
-    winner = best.label if sure else "none: others are within its interval"
+    (best, first), (second, other) = ranked[:2]
+    interval = (first - other).interval
+    text = interval_text(interval, signed=True, factor=quantity.factor, digits=quantity.digits)
+    winner = best.label if _is_sure(ranked) else "none: others are within its interval"
     return Cell(quantity.heading), Cell(best.label), Cell(second.label), Cell(text), Cell(winner)

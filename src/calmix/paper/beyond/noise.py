@@ -34,6 +34,7 @@ def noise(sheet: Sheet) -> Shown:
         spreads = {quantity: some for quantity, some in spreads.items() if some}
         if not spreads:
             raise NotRunError("two seeds or more")
+        yield _sentence(one.regime.dataset, spreads)
         yield _table(one.regime.dataset, spreads)
         marks = [
             RowMark(_heading(quantity), _interval(spread, quantity), ENSEMBLES[ensemble].short)
@@ -64,6 +65,21 @@ def _interval(spread: SeedVariance, quantity: Quantity) -> Interval:
         for p in ((1 + LEVEL) / 2, (1 - LEVEL) / 2)
     )
     return Interval(100 * math.sqrt(spread.variance), low, high)
+
+
+def _sentence(dataset: str, spreads: dict[Quantity, dict[str, SeedVariance]]) -> str:
+    """The standard deviations of accuracy and ECE, clean and under corruption."""
+    texts = []
+    for quantity in (q.ACCURACY, q.ECE, q.CORRUPTED_ACCURACY, q.CORRUPTED_ECE):
+        some = spreads.get(quantity, {})
+        values = [f"{100 * math.sqrt(s.variance):.2f} with {ENSEMBLES[e].short}" for e, s in some.items()]
+        if values:
+            texts.append(f"{quantity.title} {', '.join(values)}")
+    return (
+        f"On {dataset} a run differs from the mean over seeds by (points): {'; '.join(texts)}."
+        if texts
+        else ""
+    )
 
 
 def _table(dataset: str, spreads: dict[Quantity, dict[str, SeedVariance]]) -> Table:

@@ -1,5 +1,7 @@
 """How many validation images does CAMixup need?"""
 
+import statistics
+
 from calmix.paper.sheet import Item, Sheet, Shown, Variant
 from calmix.report import figures
 from calmix.report.style import colour
@@ -49,6 +51,7 @@ def validation_size(sheet: Sheet) -> Shown:
     sized, others = _split(sheet)
     if not any(sized.values()):
         raise NotRunError("CAMixup with a number of validation images")
+    yield _sentence(sheet.results[0].recipe.dataset, sized, others)
     yield _table(sized, others)
     for ensemble, by_size in sized.items():
         if not by_size:
@@ -81,6 +84,27 @@ def _split(sheet: Sheet) -> tuple[Sized, dict[str, dict[str, list[Result]]]]:
         elif evaluated:
             others[variant.ensemble][evaluated[0].recipe.augmentation.title] = evaluated
     return sized, others
+
+
+def _sentence(dataset: str, sized: Sized, others: dict[str, dict[str, list[Result]]]) -> str:
+    """The ECE from the fewest validation images to the most, beside none and Mixup."""
+    texts = []
+    for ensemble, by_size in sized.items():
+        sizes = sorted(by_size)
+        if not sizes:
+            continue
+        eces = ", ".join(_ece(by_size[size]) for size in sizes)
+        beside = ", ".join(f"{name} {_ece(some)}" for name, some in others[ensemble].items())
+        images = " / ".join(f"{size:,}" for size in sizes)
+        texts.append(
+            f"ECE % {eces} with {ENSEMBLES[ensemble].short} and {images} images"
+            + (f" ({beside})" if beside else "")
+        )
+    return f"On {dataset}: {'; '.join(texts)}."
+
+
+def _ece(results: list[Result]) -> str:
+    return q.ECE.text(statistics.fmean(q.ECE.values(results)))
 
 
 def _table(sized: Sized, others: dict[str, dict[str, list[Result]]]) -> Table:

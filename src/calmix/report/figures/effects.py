@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -32,17 +32,20 @@ class Effect:
 
 @dataclass(frozen=True)
 class EffectPanel:
-    """Effects by series, where they change their sign, and where others published that they do."""
+    """Effects by series against what `xlabel` names, on a logarithmic axis with `log`; where they change
+    their sign, and where others published that they do."""
 
     title: str
+    xlabel: str
     series: Mapping[str, Sequence[Effect]]
-    crossings: Mapping[str, Crossing]
-    published: Mapping[str, float]
+    crossings: Mapping[str, Crossing] = field(default_factory=dict)
+    published: Mapping[str, float] = field(default_factory=dict)
+    log: bool = True
 
 
-def effects(panels: Sequence[EffectPanel], *, xlabel: str, title: str = "") -> Figure:
-    """A panel for each measure: a point for each regime, its x on a logarithmic axis in per cent. Lines join
-    the points of one mark; the bar at 0 reaches from the last effect above it to the first below, the hollow
+def effects(panels: Sequence[EffectPanel], *, title: str = "") -> Figure:
+    """Panels with a point for each regime, its x in per cent. Lines join the points of one mark along a
+    logarithmic axis; the bar at 0 reaches from the last effect above it to the first below, the hollow
     triangle is a published crossing."""
     if not panels or not any(points for panel in panels for points in panel.series.values()):
         raise InputError("panels hold no effects to draw")
@@ -51,29 +54,35 @@ def effects(panels: Sequence[EffectPanel], *, xlabel: str, title: str = "") -> F
     marks = list(dict.fromkeys(point.mark for point in points))
     shapes = {mark: MARKERS[k % len(MARKERS)] for k, mark in enumerate(marks)}
     shades = {name: SPARE[k % len(SPARE)] for k, name in enumerate(names)}
-    reach = [p.x for p in points] + [x for panel in panels for x in panel.published.values()]
-    ends = min(reach) / 1.25, max(reach) * 1.25
     with styled():
         drawing, axes = figure(1.0 + 3.4 * len(panels), 3.2, columns=len(panels), title=title)
         for place, (axis, panel) in enumerate(zip(axes, panels, strict=True)):
-            axis.set_xscale("log")
             axis.margins(y=0.12)  # what is drawn a few points below 0 is not cut off
             axis.axhline(0, color=INK, linewidth=1)
             for row, (name, some) in enumerate(panel.series.items()):
                 _draw(axis, some, shades[name], shapes)
-                _draw_lines(axis, some, shades[name])
+                if panel.log:
+                    _draw_lines(axis, some, shades[name])
                 _draw_crossing(axis, panel, name, shades[name], row - (len(panel.series) - 1) / 2)
-            axis.set_xlim(100 * ends[0], 100 * ends[1])
-            ticks = [t for t in (0.5, 1, 2, 5, 10, 20, 50, 100) if ends[0] <= t / 100 <= ends[1]]
-            axis.xaxis.set_major_locator(FixedLocator(ticks))
-            axis.set_xticklabels([f"{t:g}" for t in ticks])
-            axis.xaxis.set_minor_formatter(NullFormatter())
+            if panel.log:
+                _set_log_axis(axis, panel)
             axis.set_title(panel.title)
-            axis.set_xlabel(plain(xlabel))
+            axis.set_xlabel(plain(panel.xlabel))
             if place == 0:
                 axis.set_ylabel("Mixup less none, points")
         add_legend(drawing, _handles(panels, shades, shapes))
     return drawing
+
+
+def _set_log_axis(axes: Axes, panel: EffectPanel) -> None:
+    reach = [p.x for some in panel.series.values() for p in some] + list(panel.published.values())
+    low, high = 100 * min(reach) / 1.25, 100 * max(reach) * 1.25
+    axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    ticks = [t for t in (0.5, 1, 2, 5, 10, 20, 50, 100) if low <= t <= high]
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.set_xticklabels([f"{t:g}" for t in ticks])
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _draw(axes: Axes, points: Sequence[Effect], shade: str, shapes: Mapping[str, str]) -> None:
