@@ -4,6 +4,7 @@ import math
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -23,7 +24,8 @@ COLOURS = {
     "contradicted": "#C0392B",
     "not run": "#EEEEEE",
 }
-NAME_WIDTH = 165  # points
+NAME_WIDTH = 150  # points: two lines of so many letters
+NAME_LETTERS = 31
 
 
 def claims_figures(judged: Sequence[ClaimResult]) -> Iterator[CaptionedFigure]:
@@ -38,13 +40,16 @@ def claims_figures(judged: Sequence[ClaimResult]) -> Iterator[CaptionedFigure]:
 
 
 def matrix_figure(judged: Sequence[ClaimResult], *, title: str = "") -> Figure:
-    """A row for each claim, a column for each ensemble of each data set, a square for each part in it."""
+    """A row for each claim, a column for each ensemble of each data set, a square for each part in it.
+
+    Columns are narrow, so that the words can still be read on a phone.
+    """
     columns = _columns(judged)
     if not columns:
         raise InputError("no claim has a part to draw")
     with styled():
-        height = 0.9 + 0.27 * len(judged)
-        drawing, (axes,) = figure(3.0 + 0.45 * len(columns), height, title=title)
+        height = 1.3 + 0.32 * len(judged)
+        drawing, (axes,) = figure(2.2 + 0.25 * len(columns), height, title=title)
         for row, claim in enumerate(judged):
             for column, (dataset, ensemble) in enumerate(columns):
                 parts = [p for p in claim.parts if (p.dataset, p.ensemble) == (dataset, ensemble)]
@@ -56,10 +61,11 @@ def matrix_figure(judged: Sequence[ClaimResult], *, title: str = "") -> Figure:
                     )
         axes.set_xlim(-0.6, len(columns) - 0.4)
         axes.set_ylim(len(judged) - 0.4, -0.6)
-        names = [f"{claim.id}  {textwrap.shorten(claim.text, 33, placeholder=' ...')}" for claim in judged]
-        axes.set_yticks(range(len(judged)), [plain(name) for name in names], ha="left")
+        names = [plain(_short_name(claim)) for claim in judged]
+        axes.set_yticks(range(len(judged)), names, ha="left", linespacing=1.0)
         axes.tick_params(axis="y", pad=NAME_WIDTH)
-        axes.set_xticks(range(len(columns)), [ENSEMBLES[ensemble].short for _, ensemble in columns])
+        short = [ENSEMBLES[ensemble].short for _, ensemble in columns]
+        axes.set_xticks(range(len(columns)), short, rotation=90)
         axes.xaxis.tick_top()
         axes.tick_params(length=0)
         axes.grid(visible=False)
@@ -67,11 +73,19 @@ def matrix_figure(judged: Sequence[ClaimResult], *, title: str = "") -> Figure:
         for dataset in dict.fromkeys(dataset for dataset, _ in columns):
             places = [place for place, (name, _) in enumerate(columns) if name == dataset]
             middle = sum(places) / len(places)
-            axes.text(middle, len(judged) - 0.3, plain(dataset), ha="center", va="top", fontsize=8)
+            upright = 90 if len(places) < 3 else 0
+            look: Any = {"ha": "center", "va": "top", "fontsize": 8.5, "rotation": upright}
+            axes.text(middle, len(judged) - 0.3, plain(dataset), **look)
             if places[0]:
                 axes.axvline(places[0] - 0.5, color=GREY, linewidth=0.6)
         add_legend(drawing, [Patch(color=colour, label=word) for word, colour in COLOURS.items()])
     return drawing
+
+
+def _short_name(claim: ClaimResult) -> str:
+    """The claim in two lines at most."""
+    lines = textwrap.wrap(f"{claim.id}  {claim.text}", NAME_LETTERS, max_lines=2, placeholder=" ...")
+    return "\n".join(lines)
 
 
 def _columns(judged: Sequence[ClaimResult]) -> list[tuple[str, str]]:

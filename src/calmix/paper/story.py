@@ -25,6 +25,7 @@ METHODS = [
     (ensemble, augment) for ensemble in ("batch", "mc", "deep") for augment in ("none", "mixup", "camixup")
 ]
 HEAD = "pathology-and-cure"
+PHONE = 4.5  # inches: wider figures cannot be read on a phone
 
 WORDS_NOTE = (
     "*Shown*: the whole interval lies on the claimed side. *Consistent*: the estimate does, the interval "
@@ -93,7 +94,8 @@ def _pathology(regime: Regime, path: Path) -> list[str]:
     groups = regime.groups(METHODS)
     seeds = max(len(group.results) for group in groups)
     where = f"{regime.dataset}, {regime.name}, " + ("one seed" if seeds == 1 else f"up to {seeds} seeds")
-    save_figure(bars(groups, (q.ERROR, q.ECE), (q.MEMBER_ERROR, q.MEMBER_ECE), title=where), path)
+    of_members = (q.MEMBER_ERROR, q.MEMBER_ECE)
+    save_figure(bars(groups, (q.ERROR, q.ECE), of_members, title=where, wide=PHONE), path)
     return [
         f"## Pathology and cure: {regime.dataset}",
         "",

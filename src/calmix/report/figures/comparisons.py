@@ -23,7 +23,7 @@ from calmix.study.quantities import Quantity
 from calmix.study.results import Group, Result
 
 BAR, GAP = 0.26, 0.3  # inches of a bar, and of the space between two ensembles
-WIDE = 9.0  # inches; panels that need more have further rows
+WIDE = 9.0  # inches
 MARKERS = "os^Dvp*X"
 DIAMOND: Any = {"marker": "D", "color": "white", "markeredgecolor": INK, "markersize": 4, "linestyle": "none"}
 
@@ -34,10 +34,11 @@ def bars(
     members: Sequence[Quantity | None] = (),
     *,
     title: str = "",
+    wide: float = WIDE,
 ) -> Figure:
     """A panel for each quantity, in rows of their own for each data set. A bar is the mean over seeds with
     their standard deviation, a dot a run, a diamond the mean of the quantity of the members, where one is
-    given for the panel."""
+    given for the panel. Panels that need more than `wide` inches have further rows."""
     drawn = [group for group in groups if any(quantity.values(group.results) for quantity in quantities)]
     _need(drawn, "groups have none of the quantities " + ", ".join(q.name for q in quantities))
     shades = series_colours(groups, drawn)
@@ -45,7 +46,7 @@ def bars(
     count = max(sum(g.recipe.dataset == name for g in drawn) for name in datasets)
     ensembles = len({group.recipe.ensemble for group in drawn})
     panel_width = 0.8 + max(1.2, BAR * count + GAP * ensembles)
-    rows = math.ceil(len(quantities) / max(1, WIDE // panel_width))
+    rows = math.ceil(len(quantities) / max(1, wide // panel_width))
     columns = math.ceil(len(quantities) / rows)
     of_members = [*members, *[None] * (len(quantities) - len(members))]
     with styled():
