@@ -44,9 +44,9 @@ class EffectPanel:
 
 
 def effects(panels: Sequence[EffectPanel], *, title: str = "") -> Figure:
-    """Panels with a point for each regime, its x in per cent. Lines join the points of one mark along a
-    logarithmic axis; the bar at 0 reaches from the last effect above it to the first below, the hollow
-    triangle is a published crossing."""
+    """Panels, one below the other, with a point for each regime, its x in per cent. Lines join the points of
+    one mark along a logarithmic axis; the bar at 0 reaches from the last effect above it to the first below,
+    the hollow triangle is a published crossing."""
     if not panels or not any(points for panel in panels for points in panel.series.values()):
         raise InputError("panels hold no effects to draw")
     names = list(dict.fromkeys(name for panel in panels for name in panel.series))
@@ -55,8 +55,8 @@ def effects(panels: Sequence[EffectPanel], *, title: str = "") -> Figure:
     shapes = {mark: MARKERS[k % len(MARKERS)] for k, mark in enumerate(marks)}
     shades = {name: SPARE[k % len(SPARE)] for k, name in enumerate(names)}
     with styled():
-        drawing, axes = figure(1.0 + 3.4 * len(panels), 3.2, columns=len(panels), title=title)
-        for place, (axis, panel) in enumerate(zip(axes, panels, strict=True)):
+        drawing, axes = figure(4.5, 2.9 * len(panels), rows=len(panels), title=title)
+        for axis, panel in zip(axes, panels, strict=True):
             axis.margins(y=0.12)  # what is drawn a few points below 0 is not cut off
             axis.axhline(0, color=INK, linewidth=1)
             for row, (name, some) in enumerate(panel.series.items()):
@@ -68,8 +68,7 @@ def effects(panels: Sequence[EffectPanel], *, title: str = "") -> Figure:
                 _set_log_axis(axis, panel)
             axis.set_title(panel.title)
             axis.set_xlabel(plain(panel.xlabel))
-            if place == 0:
-                axis.set_ylabel("Mixup less none, points")
+            axis.set_ylabel("Mixup less none, points")
         add_legend(drawing, _handles(panels, shades, shapes))
     return drawing
 
