@@ -181,13 +181,19 @@ def part_text(part: Part) -> str:
     """
     >>> part_text(Part("deep", "mnist", "clean", "ECE: Mixup - none", 0.07, (0.06, 0.08), None, 5, "shown"))
     'DE, mnist: ECE: Mixup - none +7.00 [+6.00, +8.00], 5 seeds: shown'
+
+    Where nothing tells an interval, as for SKCE with one seed:
+
+    >>> unknown = (float("-inf"), float("inf"))
+    >>> part_text(Part("deep", "mnist", "clean", "SKCE: Mixup", 0.01, unknown, None, 1, "consistent", True))
+    'DE, mnist: SKCE: Mixup +0.01 (no interval), 1 seed: consistent (provisional)'
     """
     where = f"{ENSEMBLES[part.ensemble].short}, {part.dataset}: {part.comparison}"
     if part.estimate is None or part.interval is None:
         return f"{where}: not run ({part.missing})"
     factor, digits = (100, ".2f") if part.in_points else (1, ".3g")
     numbers, low, high = (f"{factor * number:+{digits}}" for number in (part.estimate, *part.interval))
-    ends = f"[{low}, {high}]"
+    ends = f"[{low}, {high}]" if all(map(math.isfinite, part.interval)) else "(no interval)"
     paper = "" if part.paper is None else f", paper {factor * part.paper:+{digits}}"
     provisional = " (provisional)" if part.provisional else ""
     return f"{where} {numbers} {ends}{paper}, {_count(part.seeds, 'seed')}: {part.verdict}{provisional}"
