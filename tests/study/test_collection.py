@@ -24,6 +24,7 @@ def test_runs_are_selected_by_their_recipes(folder):
     assert len(runs.where(width=11)) == 0
     assert len(runs.where(margin=0.0, mixing_epochs=None)) == 3  # defaults that the run's name leaves out
     assert len(runs.where(margin=0.02)) == 0
+    assert all(row["margin"] == 0.0 for row in runs.rows())
     assert runs.where(augment="none")[0].summary.clean.pool.accuracy == pytest.approx(0.8)
     assert isinstance(runs[:2], Runs)
     assert repr(runs) == "Runs(3 runs, 3 of them evaluated)"

@@ -299,8 +299,11 @@ class Recipe:
 
     def _content(self) -> dict[str, Any]:
         """All that changes the numbers; later fields only where they say something."""
-        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.compare}
+        fields = self._compared()
         return {name: value for name, value in fields.items() if name not in LATER or value != LATER[name]}
+
+    def _compared(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.compare}
 
     def code(self, name: str) -> Code:
         """The user's own `network` or `mixing`."""
@@ -348,9 +351,9 @@ class Recipe:
 
     def flat(self) -> dict[str, Any]:
         """All that changes the numbers, the network's options and digests (shortened) among the fields."""
-        fields = self._content()
+        fields = self._compared()
         options: dict[str, Any] = fields.pop("network_options")
-        digests = {f"{name}_digest": text[:8] for name, text in fields.pop("digests", {}).items()}
+        digests = {f"{name}_digest": text[:8] for name, text in fields.pop("digests").items()}
         return fields | options | digests
 
     def to_json(self) -> str:

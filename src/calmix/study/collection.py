@@ -75,9 +75,8 @@ def load_runs(path: str | Path | Sequence[str | Path], *, reporter: Reporter = i
 
 
 def _matches(recipe: Recipe, values: dict[str, Any]) -> bool:
-    # A field that came later and has its default is not among those of `flat`.
-    known = {field.name: getattr(recipe, field.name) for field in fields(Recipe)}
-    known |= {"augment": recipe.augment, **recipe.flat()}
+    known = {"scale": recipe.scale, "augment": recipe.augment, **recipe.flat()}
+    known["network_options"] = recipe.network_options
     return all(_is(known.get(name), wanted) for name, wanted in values.items())
 
 
