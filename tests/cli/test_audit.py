@@ -86,7 +86,7 @@ def test_fail_if_with_json_is_silent_on_standard_error(pooled):
         (["--fail-if", "ece > nan"], "nan"),
         (["--fail-if", "verdict != calibratd"], "did you mean 'calibrated'"),
         (["--fail-if", "classes[7].gap > 0"], "unknown class in a condition '7'"),
-        (["--tolerance", "nan"], "--tolerance must be at least 0"),
+        (["--tolerance", "nan"], "--tolerance must be above 0"),
         (["--tolerance", "-0.1"], "--tolerance"),
         (["--level", "nan"], "--level must be above 0"),
         (["--level", "1"], "--level"),

@@ -43,15 +43,15 @@ class Audit:
     members: bool = False
     """Several files are the members of one ensemble."""
     tolerance: float = 0.02
-    """A gap between accuracy and confidence that does no harm."""
+    """Largest gap between accuracy and confidence that counts as calibrated; 0.02 is 2 points."""
     by: str | None = None
     """Judge by predicted-class (the default), true-class (CAMixup's rule), or a group."""
     level: float = 0.95
-    """Of the intervals."""
+    """Confidence level of the intervals."""
     resamples: int = 1000
     """Resamples behind each interval and test."""
     seed: int = 0
-    """Of resamples and folds."""
+    """Seed of the resamples and of the cross-validation folds."""
     json: bool = False
     """Print JSON and nothing else."""
     html: Path | None = None
@@ -63,7 +63,7 @@ class Audit:
 def main(arguments: list[str]) -> int:
     args = tyro.cli(Audit, args=arguments, prog="calmix audit")
     conditions = [parse_condition(text) for text in args.fail_if]
-    check_fraction("--tolerance", args.tolerance, zero=True)
+    check_fraction("--tolerance", args.tolerance)
     check_fraction("--level", args.level)
     check_resamples(args.resamples)
     check_output(args.html, "--html", args.files)

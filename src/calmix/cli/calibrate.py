@@ -41,11 +41,11 @@ class Fit:
     method: Literal["auto", Method] = "auto"
     """auto is the one that cross-validation recommends."""
     order: Order = "pool"
-    """Of a temperature: scale the pool, each member before pooling, or each by a temperature of its own."""
+    """Where a temperature acts: on the pool, on every member before pooling, or on each by one of its own."""
     members: bool = False
     """Several files are the members of one ensemble."""
     seed: int = 0
-    """Of the folds."""
+    """Seed of the cross-validation folds."""
     json: bool = False
     """Print JSON and nothing else."""
 
@@ -56,7 +56,7 @@ class Apply:
 
     Example: calmix calibrate apply calibrator.json test.parquet --out test_calibrated.parquet
 
-    Written are the calibrated pooled probabilities of each example, with its id, label and groups.
+    Writes the calibrated pooled probabilities of each example, with its id, label and groups.
     """
 
     calibrator: Annotated[Path, tyro.conf.Positional]

@@ -26,7 +26,7 @@ class Claims:
     """
 
     runs: Path = Path("runs")
-    """Folder of runs."""
+    """Folder of runs, or of evidence."""
     dataset: str | None = None
     """Judge on this data set alone; by default on all that have runs."""
     claims: str | None = None

@@ -35,11 +35,11 @@ class Compare:
     unpaired: bool = False
     """The files hold different examples, such as those of two dates."""
     level: float = 0.95
-    """Of the intervals."""
+    """Confidence level of the intervals."""
     resamples: int = 1000
     """Resamples behind each interval."""
     seed: int = 0
-    """Of the resamples."""
+    """Seed of the resamples."""
     json: bool = False
     """Print JSON and nothing else."""
     html: Path | None = None

@@ -23,7 +23,7 @@ class Corrupt:
     """
 
     dataset: str
-    """Whose test images: cifar10, cifar100, fashion-mnist, mnist, digits."""
+    """Data set whose test images are corrupted: cifar10, cifar100, fashion-mnist, mnist, digits."""
     out: Path
     """Folder for `<name>.npy` (5 x N images) and `labels.npy`."""
     names: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
@@ -33,7 +33,7 @@ class Corrupt:
     authors_list: bool = False
     """Only the 17 types of the authors' CIFAR-100-C."""
     seed: int = 0
-    """Of the random draws."""
+    """Seed of the random draws."""
     jobs: int = 1
     """Processes that work side by side."""
     data_root: Path | None = None

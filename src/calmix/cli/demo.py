@@ -39,7 +39,7 @@ class Demo:
     seed: int = 0
     """Seed of every random draw."""
     scale: str = "laptop"
-    """laptop, or smoke for a look at the plumbing in seconds."""
+    """laptop, or smoke, which takes seconds and only shows that everything runs."""
 
 
 def main(arguments: list[str]) -> None:

@@ -23,7 +23,7 @@ class Execution:
     gpus: float = 0.0
     """Ray: GPUs for each task; a fraction shares one."""
     pull: bool = False
-    """Ray: the workers do not share the folder of runs; send it to and fro."""
+    """Ray: the workers do not share the folder of runs: copy each run to its worker and back."""
 
     def executor(self, context: Context, reporter: Reporter) -> Executor:
         if self.on == "ray":

@@ -44,9 +44,9 @@ class Reproduce:
     Example: calmix reproduce pathology camixup --dataset digits --scale smoke
 
     Items: pathology, reliability, label-smoothing, mixup-counts, camixup, imagenet, corruption, augmix,
-    deep-ensembles, other-metrics, temperature, toy, forgetting: together they are all. Not in the paper:
-    beyond, crossing, compounding, cure, validation-size, noise; with them, everything. Stop it at any time:
-    the same command resumes.
+    deep-ensembles, other-metrics, temperature, toy, forgetting; `all` selects these. Not in the paper:
+    beyond, crossing, compounding, cure, validation-size, noise; `everything` selects both. Stop it at
+    any time: the same command resumes.
     """
 
     items: Annotated[tuple[str, ...], tyro.conf.Positional]

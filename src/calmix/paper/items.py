@@ -149,8 +149,8 @@ def corruption(sheet: Sheet) -> Shown:
 
     In the paper Mixup is more accurate and better calibrated under corruption, and CAMixup about as good.
 
-    mnist: Corruptions made for photographs turn the black ground of digits grey, and their strength differs
-    more from seed to seed than between methods (likely, not tested).
+    mnist: Corruptions made for photographs turn the black ground of digits grey, and their effect varies
+    more over seeds than over methods (likely, not tested).
     """
     caption = "Means over types and severities"
     yield sheet.came_out(q.CORRUPTED_ERROR, q.CORRUPTED_ECE)
@@ -237,7 +237,7 @@ def temperature(sheet: Sheet) -> Shown:
 
     In the paper a temperature on top of CAMixup lowers the clean ECE and does nothing for the corrupted.
 
-    mnist: The temperature of CAMixup is below 1 here, which would raise confidence; that it lowers the
+    mnist: The temperature of CAMixup is below 1 here, which raises confidence; that it lowers the
     corrupted ECE says that CAMixup is under-confident there too.
     """
     shown = (q.TEMPERATURE, q.ECE, q.SCALED_ECE, q.CORRUPTED_ECE, q.SCALED_CORRUPTED_ECE)

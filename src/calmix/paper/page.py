@@ -31,7 +31,8 @@ NETWORKS = {
 CLAIMS_NOTE = (
     "Intervals are 95 %: the test images, the same for both sides of a comparison, and the spread over "
     "seeds, which the methods of a regime share. About one interval in twenty misses its value by chance. "
-    "One seed is provisional."
+    "Where no method of a regime has two seeds, an interval covers the test images alone and is too narrow; "
+    "with one seed a verdict is provisional."
 )
 
 
@@ -107,9 +108,10 @@ def _heading(plan: ItemPlan, results: Results, command: str) -> list[str]:
     """The command, the day, and the regime: what was trained on how many images, for how long."""
     lines = [f"Made by `{command}` on {datetime.date.today()}."]
     for dataset in dict.fromkeys(recipe.dataset for recipe in plan.runs):
-        planned = {recipe: types for recipe, types in plan.runs.items() if recipe.dataset == dataset}
         found = results.where(dataset=dataset)
-        seeds = len({result.recipe.seed for result in found if result.summary})
+        done = {result.recipe for result in found if result.summary}
+        planned = {recipe: types for recipe, types in plan.runs.items() if recipe in done}
+        seeds = len({recipe.seed for recipe in planned})
         if not seeds:
             lines += ["", f"**{dataset}**, {plan.scale} scale: not run."]
             continue
@@ -121,8 +123,8 @@ def _heading(plan: ItemPlan, results: Results, command: str) -> list[str]:
     lines += ["", f"{_count(len(seconds), 'run')}, {sum(seconds) / 3600:.1f} hours of training in all."]
     lines += [
         "",
-        "± is the standard deviation over seeds; the paper's numbers, of its full size, are inside where "
-        "they lie within two of them. The gap is accuracy minus confidence in points: above 0 is "
+        "± is the standard deviation over seeds; a number of the paper, of its full size, is inside where it "
+        "lies within two of them. The gap is accuracy minus confidence in points: above 0 is "
         "under-confident. ECE is biased upwards where images are few, as under each corruption (c); DCE is "
         "not.",
     ]

@@ -46,7 +46,9 @@ def crossing(sheet: Sheet) -> Shown:
     """Does Mixup worsen every ensemble's calibration, or only that of accurate ones? Each point is a regime,
     a data set with so many training images. The bar at 0 reaches from the last regime in which Mixup raises
     the pool's ECE to the first, of a larger error, in which it lowers it. The second figure has the same
-    effects against the gap without mixing: ECE is about its absolute value, and Mixup adds to it."""
+    effects against the gap without mixing: ECE is about its absolute value, and Mixup adds to it. Intervals
+    share the spread over seeds of the two methods alone. Public tables of CIFAR have a pool's ECE without
+    mixing at about 0.55 (BE), 0.35 (MC) and 0.2 (DE) of its error, and 4 to 8 points that Mixup adds."""
     points = list(_points(sheet))
     series = {e: sorted((p for p in points if p.ensemble == e), key=lambda p: p.error) for e in THREE}
     series = {e: some for e, some in series.items() if some}
@@ -172,7 +174,7 @@ def _crossings_table(series: dict[str, list[Point]], crossings: dict[str, Crossi
 def _crossing_text(found: Crossing) -> str:
     """
     >>> _crossing_text(Crossing(0.07, 0.28, 0.153))
-    '15.3, between 7.0 and 28.0'
+    'between 7.0 and 28.0 (interpolated: 15.3)'
     >>> _crossing_text(Crossing(0.07, None, None))
     'above 7.0, if anywhere'
     >>> _crossing_text(Crossing(0.07, None, None, (0.28,)))
@@ -180,7 +182,7 @@ def _crossing_text(found: Crossing) -> str:
     """
     last, first = (None if x is None else f"{100 * x:.1f}" for x in (found.last, found.first))
     if found.value is not None:
-        return f"{100 * found.value:.1f}, between {last} and {first}"
+        return f"between {last} and {first} (interpolated: {100 * found.value:.1f})"
     if last and first:
         return f"none: raised at {last}, lowered at {first}"
     if last and (beyond := [x for x in found.unclear if found.last and x > found.last]):
