@@ -53,7 +53,7 @@ def main(out="runs", **fields):
         ensemble="batch",
         augment="camixup",
         out=out,
-        **{"epochs": 12, **fields},
+        **{"epochs": 40, **fields},
     )
     scores = run.summary.clean.pool
     print(f"accuracy {scores.accuracy:.1%}, ECE {scores.ece:.1%}, gap {scores.gap:+.1%}: {run.folder}")

@@ -1,7 +1,6 @@
 """Options of every command that reads predictions, and checks before work begins."""
 
 import hashlib
-import math
 import os
 import sys
 from collections.abc import Sequence
@@ -164,11 +163,10 @@ def check_output(path: Path | None, option: str, inputs: Sequence[Path] = ()) ->
         raise InputError(f"{option} {path}: would overwrite its own input; give another file")
 
 
-def check_fraction(option: str, value: float, *, zero: bool = False) -> None:
+def check_fraction(option: str, value: float) -> None:
     """A number between 0 and 1; nan is refused too."""
-    least = "at least 0" if zero else "above 0"
-    if math.isnan(value) or value < 0 or value >= 1 or (value == 0 and not zero):
-        raise InputError(f"{option} must be {least} and below 1, got {value}")
+    if not 0 < value < 1:
+        raise InputError(f"{option} must be above 0 and below 1, got {value}")
 
 
 def check_resamples(value: int) -> None:
