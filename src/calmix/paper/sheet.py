@@ -167,7 +167,9 @@ class Sheet:
         scales = ", ".join(dict.fromkeys(result.recipe.scale for result in results))
         counts = sorted({len({result.recipe.seed for result in some}) for some in self._by_method})
         seeds = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else "0"
-        return f"{' and '.join(datasets)}, {scales} scale, {seeds} seed{'s' * (seeds != '1')}"
+        *first, last = datasets or ("",)
+        names = f"{', '.join(first)} and {last}" if first else last
+        return f"{names}, {scales} scale, {seeds} seed{'s' * (seeds != '1')}"
 
     def groups(self, methods: Sequence[Method] = ()) -> list[Group]:
         """The methods that were run, data set by data set."""
