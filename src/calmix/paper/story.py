@@ -47,7 +47,7 @@ REASONS = {
     },
     "fashion-mnist": {
         "6": "the hardest class, Shirt, is mixed in nearly every epoch, and then predicted far less often",
-        "17": "CAMixup leaves BatchEnsemble more over-confident than the deep ensemble, as it is without mixing",
+        "17": "CAMixup leaves BatchEnsemble the more over-confident of the two, as it is without mixing",
     },
     "cifar10": {
         "1": "80 epochs of 4,000 images may be too few for mixed labels (not tested)",
