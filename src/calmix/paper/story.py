@@ -52,6 +52,7 @@ REASONS = {
     "cifar10": {
         "1": "80 epochs of 4,000 images may be too few for mixed labels (not tested)",
         "2": "these pools are over-confident by many points without mixing, which Mixup removes",
+        "6": "Mixup gains no accuracy beyond noise here (claim 1), so there is none to keep",
     },
 }
 
