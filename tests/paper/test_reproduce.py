@@ -12,11 +12,12 @@ from PIL import Image
 from calmix import InputError
 from calmix.paper.items import ITEMS, PAPER, select_items
 from calmix.paper.regime import main_regime
-from calmix.paper.reproduce import plan_items
+from calmix.paper.reproduce import plan_items, read_plan
 from calmix.runs.presets import preset
+from calmix.study.evidence import keep_evidence
 from calmix.study.plan import run_state
-from calmix.study.results import read_results
-from tests.fabricate import fabricate
+from calmix.study.results import read_result, read_results
+from tests.fabricate import fabricate, random_predictions
 from tests.scenarios import run_command
 
 
@@ -205,3 +206,12 @@ def test_seeds_are_counted_from_one():
 def test_points_are_not_corrupted():
     with pytest.raises(InputError, match="camixup shows images under corruption, and clusters are points"):
         plan_items(select_items(["toy", "camixup"]), dataset="clusters", scale="smoke", seeds=1)
+
+
+def test_evidence_without_corruptions_is_shown_on_the_clean_test_set(tmp_path):
+    run = fabricate(tmp_path / "runs", "deep", test=random_predictions())
+    keep_evidence(read_result(run), tmp_path / "evidence")
+    folders = [tmp_path / "new", tmp_path / "evidence"]
+    (result,) = read_plan({run.recipe: ("fog",)}, folders)
+    assert result.summary is not None
+    assert result.run.folder.parent == tmp_path / "evidence"

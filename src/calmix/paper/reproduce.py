@@ -121,8 +121,14 @@ def _check_data(plan: ItemPlan, item: Item, dataset: str, data_root: Path | None
 
 
 def read_plan(runs: Plan, folders: Sequence[Path]) -> Results:
-    """The results of planned runs, each from the first of `folders` that has it finished."""
-    return read_results(locate_run(recipe, types, folders) for recipe, types in runs.items())
+    """The results of planned runs, each from the first of `folders` that has it finished; where none has it
+    under all corruptions, from the first that has it on the clean test set."""
+
+    def locate(recipe: Recipe, types: Sequence[str]) -> Run:
+        run = locate_run(recipe, types, folders)
+        return run if is_finished(run, types) else locate_run(recipe, (), folders)
+
+    return read_results(locate(recipe, types) for recipe, types in runs.items())
 
 
 def keep_result(run: Run, folder: Path) -> None:
