@@ -76,9 +76,7 @@ def _sentence(dataset: str, spreads: dict[Quantity, dict[str, SeedVariance]]) ->
         if values:
             texts.append(f"{quantity.title} {', '.join(values)}")
     return (
-        f"On {dataset} a run differs from the mean over seeds by (points): {'; '.join(texts)}."
-        if texts
-        else ""
+        f"On {dataset} the standard deviation over seeds is, in points: {'; '.join(texts)}." if texts else ""
     )
 
 
