@@ -2,8 +2,8 @@ import pytest
 from matplotlib.patches import Rectangle
 
 from calmix import InputError
-from calmix.paper.claims import ClaimResult, Part
-from calmix.paper.claims_figures import COLOURS, forest_figure, matrix_figure
+from calmix.paper.claims import ClaimResult, Part, judge_claims
+from calmix.paper.claims_figures import COLOURS, forest_figure, matrix_figure, short_name
 
 PARTS = (
     Part("batch", "mnist", "clean", "ECE: Mixup - none", 0.07, (0.06, 0.08), 0.05, 5, "shown"),
@@ -26,6 +26,13 @@ def test_the_matrix_has_a_square_for_each_part():
         tuple(int(COLOURS[word][i : i + 2], 16) for i in (1, 3, 5))
         for word in ("shown", "undecided", "not run")
     ]
+
+
+def test_the_name_of_each_claim_of_the_paper_fits_the_matrix():
+    names = [short_name(claim) for claim in judge_claims([])]
+    assert len(names) == len(set(names)) == 20
+    assert not [name for name in names if name.endswith("...")]
+    assert short_name(ClaimResult("9", "so long a sentence " * 9, ())).endswith(" ...")
 
 
 def test_the_forest_has_a_row_for_each_part_that_was_run():

@@ -54,3 +54,11 @@ def test_bad_files_are_refused_in_one_sentence(tmp_path, text, name, message):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InputError, match=r"nothing\.py: no such file"):
         load_claims(str(tmp_path / "nothing.py"))
+
+
+def test_an_unknown_side_is_refused(tmp_path):
+    fabricate(tmp_path / "runs", "deep", "mixup", accuracy=0.9, confidence=0.6)
+    (tmp_path / "mine.py").write_text(FILE.replace('"above"', '"not below"'))
+    code, _, err = run_command("claims", "--runs", tmp_path / "runs", "--claims", tmp_path / "mine.py")
+    assert code == 2
+    assert "unknown side 'not below'; did you mean 'below'? valid: above, below" in " ".join(err.split())

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from calmix.errors import one_of
 from calmix.metrics import Interval
 from calmix.paper.numbers import published_number
 from calmix.paper.regime import Method, Regime, main_regimes, method_title
@@ -73,6 +74,7 @@ class ClaimResult:
     text: str
     parts: tuple[Part, ...]
     sizes: tuple[Size, ...] = ()
+    short: str = ""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -91,6 +93,7 @@ def verdict(interval: Interval, side: Side, margin: float = 0.0) -> str:
     >>> verdict(Interval(1.0, -0.5, 2.5), "above"), verdict(Interval(1.0, -0.5, 2.5), "below")
     ('consistent', 'undecided')
     """
+    one_of("side", side, ("above", "below"))
     sign = 1 if side == "above" else -1
     low, high = sorted((sign * interval.low, sign * interval.high))
     if low > -margin:
@@ -186,13 +189,15 @@ class Claim:
     """A sentence of the paper, the docstring of the `rule` that judges it for one of the `ensembles` that it
     speaks of; it decorates that rule.
 
-    `dataset` is where it speaks of one of its own; of those in `except_on` it does not speak.
+    `dataset` is where it speaks of one of its own; of those in `except_on` it does not speak. `short` is its
+    name in a figure, where the sentence is too long for one.
     """
 
     id: str
     ensembles: tuple[str, ...] = ("batch", "mc", "deep")
     dataset: str | None = None
     except_on: tuple[str, ...] = ()
+    short: str = ""
     rule: Rule = lambda judge: iter(())
 
     def __call__(self, rule: Rule) -> "Claim":
@@ -226,7 +231,7 @@ def judge_claims(
                 outcomes.append(judge.not_run(claim.text, str(missing)))
         parts = tuple(outcome for outcome in outcomes if isinstance(outcome, Part))
         sizes = tuple(outcome for outcome in outcomes if isinstance(outcome, Size))
-        judged.append(ClaimResult(claim.id, claim.text, parts, sizes))
+        judged.append(ClaimResult(claim.id, claim.text, parts, sizes, claim.short or claim.text))
     return judged
 
 
@@ -264,7 +269,7 @@ def mixup_worsens_ece(j: Judge) -> Iterator[Outcome]:
     yield from j.ratio(q.ECE, "mixup", "none")
 
 
-@Claim("3")
+@Claim("3", short="Under-confidence of the members compounds in the pool")
 def underconfidence_compounds(j: Judge) -> Iterator[Outcome]:
     """Under-confidence compounds: with Mixup, members are under-confident, and the pool's ECE is above its
     members' mean"""
@@ -286,7 +291,7 @@ def camixup_is_below_mixup(j: Judge) -> Iterator[Outcome]:
     yield from j.ratio(q.ECE, "camixup", "mixup")
 
 
-@Claim("6")
+@Claim("6", short="CAMixup keeps the accuracy gained by Mixup")
 def camixup_keeps_accuracy(j: Judge) -> Iterator[Outcome]:
     """CAMixup is more accurate than none, and at most 0.22 points less accurate than Mixup"""
     yield j.compare(q.ACCURACY, "camixup", "none", "above")
@@ -337,14 +342,14 @@ def _mean(values: Sequence[float], of_one: SeedVariance) -> Estimate:
     return Estimate(float(np.mean(values)), count, variance.variance / count, variance.degrees)
 
 
-@Claim("8", BE_DE)
+@Claim("8", BE_DE, short="Corrupted: Mixup raises accuracy, not ECE")
 def mixup_helps_under_corruption(j: Judge) -> Iterator[Outcome]:
     """Under corruption Mixup raises accuracy, and does not worsen ECE"""
     yield j.compare(q.CORRUPTED_ACCURACY, "mixup", "none", "above", condition="corrupted")
     yield j.compare(q.CORRUPTED_ECE, "mixup", "none", "below", condition="corrupted")
 
 
-@Claim("9", BE_DE)
+@Claim("9", BE_DE, short="Corrupted: CAMixup's ECE is that of Mixup or lower")
 def camixup_is_on_par_under_corruption(j: Judge) -> Iterator[Outcome]:
     """Under corruption CAMixup's ECE is not above Mixup's by more than 0.4 points"""
     yield j.compare(q.CORRUPTED_ECE, "camixup", "mixup", "below", margin=0.004, condition="corrupted")
@@ -362,14 +367,14 @@ def augmix_is_not_underconfident(j: Judge) -> Iterator[Outcome]:
     yield j.part("gap: AugMix, less none's where that is under-confident", change, "below")
 
 
-@Claim("11", BE_DE)
+@Claim("11", BE_DE, short="AugMixup raises accuracy and ECE of AugMix")
 def augmixup_trades_ece_for_accuracy(j: Judge) -> Iterator[Outcome]:
     """AugMixup raises accuracy over AugMix, and worsens clean ECE"""
     yield j.compare(q.ACCURACY, "augmix+mixup", "augmix", "above")
     yield j.compare(q.ECE, "augmix+mixup", "augmix", "above")
 
 
-@Claim("12", BE)
+@Claim("12", BE, short="AugCAMixup has the best ECE, accuracy as AugMixup")
 def augcamixup_is_best(j: Judge) -> Iterator[Outcome]:
     """AugCAMixup has the best ECE of the three, clean and corrupted; its accuracy is on par with AugMixup's;
     BE with it reaches DE with AugMix"""
@@ -380,7 +385,7 @@ def augcamixup_is_best(j: Judge) -> Iterator[Outcome]:
     yield j.compare(q.ECE, "augmix+camixup", ("deep", "augmix"), "below")
 
 
-@Claim("13", BE)
+@Claim("13", BE, short="A temperature helps CAMixup clean, not corrupted")
 def temperature_helps_clean_alone(j: Judge) -> Iterator[Outcome]:
     """A temperature on top of CAMixup lowers clean ECE, and not corrupted ECE"""
     yield j.level(q.SCALING_CHANGE, "camixup", "below")
@@ -410,7 +415,7 @@ def forgetting_beats_classes(j: Judge) -> Iterator[Outcome]:
     yield Part(*where, name, value, (low, high), None, seeds, word, seeds == 1)
 
 
-@Claim("15", BE_DE)
+@Claim("15", BE_DE, short="SKCE and DCE give the same order as ECE")
 def other_metrics_order_alike(j: Judge) -> Iterator[Outcome]:
     """SKCE and DCE order none, Mixup and CAMixup as ECE does on clean data"""
     # Where ECE itself is not sure of the order, the others can neither show nor contradict it.
@@ -425,7 +430,7 @@ def other_metrics_order_alike(j: Judge) -> Iterator[Outcome]:
             yield part
 
 
-@Claim("16", DE, dataset=TOY)
+@Claim("16", DE, dataset=TOY, short="Toy: Mixup is not confident inside the ring")
 def mixup_is_not_confident_inside(j: Judge) -> Iterator[Outcome]:
     """Toy: inside the ring of clusters the deep ensemble is confident, the Mixup ensemble is not; close to a
     cluster both are"""
@@ -448,7 +453,7 @@ def mixup_is_not_confident_inside(j: Judge) -> Iterator[Outcome]:
         yield j.part(f"{name}: {parse_augmentation(augment).title}", share, side)
 
 
-@Claim("17", DE)
+@Claim("17", DE, short="CAMixup helps DE less; AugMix is DE's best")
 def camixup_helps_deep_less(j: Judge) -> Iterator[Outcome]:
     """CAMixup helps DE less than BE; on CIFAR-10 AugMix is DE's best calibrated, clean and corrupted"""
 

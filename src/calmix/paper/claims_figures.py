@@ -61,7 +61,7 @@ def matrix_figure(judged: Sequence[ClaimResult], *, title: str = "") -> Figure:
                     )
         axes.set_xlim(-0.6, len(columns) - 0.4)
         axes.set_ylim(len(judged) - 0.4, -0.6)
-        names = [plain(_short_name(claim)) for claim in judged]
+        names = [plain(short_name(claim)) for claim in judged]
         axes.set_yticks(range(len(judged)), names, ha="left", linespacing=1.0)
         axes.tick_params(axis="y", pad=NAME_WIDTH)
         short = [ENSEMBLES[ensemble].short for _, ensemble in columns]
@@ -82,9 +82,11 @@ def matrix_figure(judged: Sequence[ClaimResult], *, title: str = "") -> Figure:
     return drawing
 
 
-def _short_name(claim: ClaimResult) -> str:
+def short_name(claim: ClaimResult) -> str:
     """The claim in two lines at most."""
-    lines = textwrap.wrap(f"{claim.id}  {claim.text}", NAME_LETTERS, max_lines=2, placeholder=" ...")
+    lines = textwrap.wrap(
+        f"{claim.id}  {claim.short or claim.text}", NAME_LETTERS, max_lines=2, placeholder=" ..."
+    )
     return "\n".join(lines)
 
 

@@ -14,7 +14,7 @@ yields comparisons of the `Judge` it is given, each judged as the paper's claims
     CLAIMS = [pool_beats_member]
 
 `judge.compare(quantity, this, that, side)` compares two augmentations, `judge.level(quantity, augment, side)`
-one with 0; sides are "above", "below", "not above" and "not below", with a `margin`.
+one with 0. The claimed side is "above" or "below"; what lies within its `margin` counts as claimed.
 """
 
 import importlib
