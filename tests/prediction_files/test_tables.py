@@ -141,6 +141,12 @@ def test_whole_numbers_may_be_followed_by_others(reader, tmp_path):
     assert loaded.logits.exp()[0, -1].tolist() == pytest.approx([0.25, 0.75])
 
 
+def test_text_that_begins_with_numbers_is_text(reader, tmp_path):
+    loaded = load(tmp_path, "p_0,p_1,site,label\n" + "0.5,0.5,7,0\n" * 50 + "0.25,0.75,8b,1\n")
+    assert loaded.logits.shape == (1, 51, 2)
+    assert loaded.labels.tolist() == [0] * 50 + [1]
+
+
 def test_wide_tables_are_read_by_numpy(tmp_path):
     names = [f"logit_{k}" for k in range(3000)]
     text = ",".join([*names, "label"]) + "\n" + ",".join(map(str, range(3000))) + ",7\n"

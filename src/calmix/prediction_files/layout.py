@@ -242,26 +242,26 @@ def _two_names(table: Table, positive: str, label: str) -> tuple[str, str] | Non
     )
 
 
-def label_texts(labels: NumpyArray) -> list[str]:
-    """Labels as text; whole floats without their point.
+def label_texts(labels: NumpyArray) -> tuple[list[str], dict[str, str]]:
+    """Labels as they are written, and the text of each different one: whole floats without their point.
 
     >>> import numpy as np
-    >>> label_texts(np.array([1.0, 2.0])), label_texts(np.array(["1.0", "cat"]))
-    (['1', '2'], ['1', 'cat'])
+    >>> label_texts(np.array([1.0, 2.0])), label_texts(np.array(["1.0", "cat"]))[1]["1.0"]
+    ((['1', '2'], {'1': '1', '2': '2'}), '1')
     """
-    if labels.dtype.kind == "f":
-        return [str(int(v)) if v == v // 1 and abs(v) < 2**53 else str(v) for v in labels.tolist()]
     if labels.dtype.kind == "U":  # from a text file: few texts, many rows
         values = labels.tolist()
-        return list(map({text: _without_point(text) for text in set(values)}.__getitem__, values))
-    return [_without_point(str(value)) for value in labels.tolist()]
+        return values, {text: _without_point(text) for text in set(values)}
+    if labels.dtype.kind == "f":
+        values = [str(int(v)) if v == v // 1 and abs(v) < 2**53 else str(v) for v in labels.tolist()]
+    else:
+        values = [_without_point(str(value)) for value in labels.tolist()]
+    return values, {text: text for text in dict.fromkeys(values)}
 
 
 def different_labels(labels: NumpyArray) -> set[str]:
     """The texts that occur among labels."""
-    if labels.dtype.kind == "U":
-        return {_without_point(text) for text in set(labels.tolist())}
-    return set(label_texts(labels))
+    return set(label_texts(labels)[1].values())
 
 
 def _without_point(text: str) -> str:

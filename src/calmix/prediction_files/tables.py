@@ -104,16 +104,17 @@ def label_numbers(source: str, labels: NumpyArray, layout: Layout, num_classes: 
     """Labels as class numbers: the names of classes or of their columns, numbers from 0, or booleans."""
     if layout.names is None and labels.dtype.kind in "iub":
         return labels.astype(np.int64) if labels.dtype.kind == "b" else labels
-    texts = label_texts(labels)
-    different = set(texts)
+    values, text_of = label_texts(labels)
+    different = set(text_of.values())
     names = layout.names or tuple(map(str, range(num_classes)))
     for known in (names, layout.classes):
         number = {name: i for i, name in enumerate(known)}
         if len(number) == num_classes and different <= number.keys():
-            return np.fromiter(map(number.__getitem__, texts), dtype=np.int64, count=len(texts))
+            number_of = {value: number[text] for value, text in text_of.items()}
+            return np.fromiter(map(number_of.__getitem__, values), dtype=np.int64, count=len(values))
     if num_classes == 2 and all(text.lower() in BOOLEANS for text in different):
-        return np.array([BOOLEANS[text.lower()] for text in texts])
-    return np.array([_label_number(source, row, text, names) for row, text in enumerate(texts)])
+        return np.array([BOOLEANS[text_of[value].lower()] for value in values])
+    return np.array([_label_number(source, row, text_of[value], names) for row, value in enumerate(values)])
 
 
 def _label_number(source: str, row: int, text: str, names: tuple[str, ...]) -> int:

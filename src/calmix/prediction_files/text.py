@@ -15,7 +15,8 @@ from calmix.prediction_files.contents import Columns, NumpyArray
 from calmix.prediction_files.layout import GROUP, USUAL, Table
 from calmix.prediction_files.sources import Source
 
-SAMPLE, SAMPLE_VALUES = 100, 200_000  # rows, and values, by which NumPy's reader tells numbers from text
+SAMPLE, SAMPLE_VALUES = 100, 200_000  # rows, and values, by which columns of numbers are told from text
+FIRST_SAMPLE = 2  # rows for pyarrow's first attempt, which fails where a number turns out to be text
 WIDE = 50_000  # columns from which on NumPy's reader is the faster one
 # Bytes that pyarrow reads at a time: a block costs time for each column, and a large one memory.
 LEAST_BLOCK, BLOCK_PER_COLUMN, MOST_BLOCK = 1 << 20, 1 << 12, 1 << 24
@@ -56,12 +57,19 @@ class NumpyTable:
 
     def is_number(self, name: str) -> bool:
         if self._numeric is None:
-            count = min(SAMPLE, max(2, SAMPLE_VALUES // len(self.names)))
-            sample = list(itertools.islice(filter(None, self._rows()), count))
-            columns = itertools.zip_longest(*sample, fillvalue="")
-            pairs = zip(self.names, columns, strict=False)  # a row may be longer or shorter than the header
-            self._numeric = {name for name, values in pairs if _are_floats(values)}
+            self._numeric = self.numbers_in(self.sample_rows)
         return name in self._numeric
+
+    @property
+    def sample_rows(self) -> int:
+        return min(SAMPLE, max(FIRST_SAMPLE, SAMPLE_VALUES // len(self.names)))
+
+    def numbers_in(self, rows: int) -> set[str]:
+        """The columns with nothing but numbers in the first `rows` rows; none where there are no rows."""
+        sample = list(itertools.islice(filter(None, self._rows()), rows))
+        columns = itertools.zip_longest(*sample, fillvalue="")
+        pairs = zip(self.names, columns, strict=False)  # a row may be longer or shorter than the header
+        return {name for name, values in pairs if _are_floats(values)}
 
     def is_list(self, name: str) -> bool:
         return False
@@ -145,20 +153,25 @@ class ArrowText:
         read = reader.ReadOptions(block_size=max(block, 64 * header), use_threads=False)
         parse = reader.ParseOptions(delimiter=plain.delimiter, newlines_in_values=True)
         string, number = pyarrow.string(), pyarrow.float64()
-        numeric = [name for name in plain.names if name not in texts and plain.is_number(name)]
-        types = dict.fromkeys(plain.names, string) | dict.fromkeys(numeric, number)
-        # An empty number is an error, not a null.
-        convert = reader.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False)
-        try:
-            with plain._source.open() as file:
-                self._table = reader.read_csv(
-                    file, read_options=read, parse_options=parse, convert_options=convert
-                )
-        except (pyarrow.ArrowInvalid, pyarrow.ArrowKeyError, pyarrow.ArrowTypeError) as error:
+        for rows in (FIRST_SAMPLE, plain.sample_rows):
+            numbers = plain.numbers_in(rows) - texts
+            numeric = [name for name in plain.names if name in numbers]
+            types = dict.fromkeys(plain.names, string) | dict.fromkeys(numeric, number)
+            # An empty number is an error, not a null.
+            convert = reader.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False)
+            try:
+                with plain._source.open() as file:
+                    self._table = reader.read_csv(
+                        file, read_options=read, parse_options=parse, convert_options=convert
+                    )
+                break
+            except (pyarrow.ArrowInvalid, pyarrow.ArrowKeyError, pyarrow.ArrowTypeError) as error:
+                reason = str(error)
+        else:
             plain.explain(numeric)
-            raise InputError(f"{plain.source}: cannot be read as text: {error}") from None
+            raise InputError(f"{plain.source}: cannot be read as text: {reason}")
         self._place = {name: i for i, name in enumerate(self.names)}
-        self._numeric = set(numeric)
+        self._numeric = numbers
         self._columns: dict[str, NumpyArray] = {}
 
     def is_number(self, name: str) -> bool:
