@@ -11,6 +11,7 @@ from calmix.records import write_json
 from calmix.runs import folder
 from calmix.runs.evaluate import compute_metrics
 from calmix.runs.folder import Epoch, write_epochs
+from calmix.runs.influence import corrupted_influences, write_influences
 from calmix.runs.presets import preset
 from calmix.runs.summary import ScaledScores, Summary
 
@@ -74,6 +75,8 @@ def fabricate(
         save_predictions(run.predictions_path(what), test.logits, test.labels)
     clean = _at_temperature(clean)
     sets = _corrupted(run, corrupted) if corrupted else {}
+    if sets:
+        write_influences(run.influences_path, corrupted_influences(run.predictions))
     summary = Summary(run.recipe.name, tuple(classes), clean, temperature, sets)
     write_json(run.summary_path, summary)
     write_epochs(run.folder / "metrics.jsonl", _epochs(run.recipe, clean.pool, mixed, history))

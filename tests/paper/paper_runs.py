@@ -9,9 +9,9 @@ import numpy as np
 from calmix.corruptions import CORRUPTIONS, SEVERITIES
 from calmix.paper.numbers import NUMBERS, SKCE, SMOOTHED, SPREADS
 from calmix.runs.folder import Run
+from calmix.runs.influence import TopLabels, ece_influence
 from calmix.runs.presets import preset
 from calmix.runs.summary import MemberScores, PoolScores, Summary, TestScores
-from calmix.study.influence import TopLabels, ece_influence
 from calmix.study.results import Result
 
 IMAGES = CORRUPTED_IMAGES = 10_000

@@ -6,7 +6,7 @@ from scipy import stats
 from calmix.errors import InputError
 from calmix.predictions import Predictions
 from calmix.report.reliability import Curve, reliability_figure
-from calmix.study.influence import TopLabels
+from calmix.runs.influence import TopLabels
 from tests.fabricate import constant_predictions, random_predictions
 
 BLUE = "#0072B2"

@@ -7,12 +7,13 @@ import torch
 
 from calmix import InputError, Predictions, data, metrics, pool
 from calmix.cli.evaluate import print_summary
-from calmix.corruptions import EXTRA_CORRUPTIONS, frost_source
+from calmix.corruptions import CORRUPTIONS, EXTRA_CORRUPTIONS, frost_source
 from calmix.data.corrupted import write_corrupted
 from calmix.progress import Message
 from calmix.runs.build import load_splits
 from calmix.runs.evaluate import compute_metrics, evaluate
 from calmix.runs.folder import Run, lock, open_run
+from calmix.runs.influence import corrupted_influences, read_influences
 from calmix.runs.summary import CorruptionSource, Summary
 from tests.scenarios import tiny, trained
 
@@ -166,6 +167,28 @@ def test_an_interrupted_evaluation_goes_on(run, summary, copy):
         *(f"contrast-{severity}" for severity in (4, 5)),
         *(f"gaussian_noise-{severity}" for severity in range(1, 6)),
     }
+
+
+def test_influences_are_written_with_the_whole_benchmark(copy, corrupted_folder):
+    assert not copy.influences_path.exists()
+    evaluate(copy, corruptions=CORRUPTIONS)
+    written = read_influences(copy.influences_path, 20)
+    assert {name: values.tolist() for name, values in written.items()} == {
+        name: values.tolist() for name, values in corrupted_influences(copy.predictions).items()
+    }
+
+    def interrupt(event):
+        if getattr(event, "text", "") == "gaussian_noise-1":
+            raise KeyboardInterrupt
+
+    options = {"corruptions": ["gaussian_noise"], "corrupted_folder": corrupted_folder}
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(copy, **options, reporter=interrupt)
+    assert not copy.influences_path.exists()  # they would be those of other predictions
+    evaluate(copy, **options)
+    again = read_influences(copy.influences_path, 20)
+    assert again["ca"].tolist() == corrupted_influences(copy.predictions)["ca"].tolist()
+    assert again["cece"].tolist() != written["cece"].tolist()
 
 
 def test_types_outside_the_benchmark_have_a_mean_of_their_own(summary, copy):

@@ -153,6 +153,7 @@ def test_predictions_that_are_gone_are_named(tmp_path):
     run = fabricate(tmp_path, "deep", corrupted=(0.6, 0.5))
     run.predictions_path("test").unlink()
     run.predictions_path("fog-3").unlink()
+    run.influences_path.unlink()
     for quantity, name in ((q.ECE, "has no test predictions"), (q.CORRUPTED_ECE, r"fog-3\.npz")):
         with pytest.raises(InputError, match=name):
             estimate([read_result(run)], quantity, SeedVariance())

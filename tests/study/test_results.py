@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from calmix.runs import folder
+from calmix.runs.influence import write_influences
 from calmix.runs.presets import preset
 from calmix.study.results import read_result, read_results
 from tests.fabricate import fabricate
@@ -20,6 +21,15 @@ def test_a_finished_run(tmp_path):
     assert result.class_accuracy.tolist() == pytest.approx([1, 1, 1, 0.2])  # 400 of 2,000 are wrong
     assert result.test.logits.shape == (2, 2000, 4)
     assert result.group_names(4) == ["0", "1", "2", "3"]
+
+
+def test_influences_of_corrupted_images_come_from_the_evaluation_or_from_predictions(tmp_path):
+    run = fabricate(tmp_path, "batch", "none", corrupted=lambda name, severity: (0.9 - severity / 10, 0.5))
+    written = read_result(run).influence("ca")
+    run.influences_path.write_bytes(b"damaged")
+    assert read_result(run).influence("ca").tolist() == written.tolist()
+    write_influences(run.influences_path, dict.fromkeys(("ca", "cece"), np.zeros(len(written))))
+    assert not read_result(run).influence("ca").any()  # no predictions are read
 
 
 def test_the_members_of_a_deep_ensemble_are_joined(tmp_path):

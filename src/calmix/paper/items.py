@@ -12,10 +12,10 @@ from calmix.paper.toy import surface, surfaces_figure
 from calmix.report import figures
 from calmix.report.reliability import Curve, reliability_figure
 from calmix.report.style import colour
+from calmix.runs.influence import DRAWN_SEVERITIES, BinnedLabels, TopLabels
 from calmix.runs.recipe import ENSEMBLES
 from calmix.study import quantities as q
 from calmix.study.estimates import NotRunError
-from calmix.study.influence import DRAWN_SEVERITIES, BinnedLabels, TopLabels
 from calmix.study.quantities import Quantity
 from calmix.study.results import Result
 

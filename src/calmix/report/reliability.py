@@ -16,7 +16,7 @@ from calmix.errors import InputError
 from calmix.predictions import Predictions
 from calmix.report.diagram import diagram_handles, diagram_of, draw_diagram
 from calmix.report.style import GREY, INK, NOTE, add_legend, figure, plain, styled
-from calmix.study.influence import BinnedLabels, TopLabels
+from calmix.runs.influence import BinnedLabels, TopLabels
 
 Array = npt.NDArray[np.float64]
 MIN_EXAMPLES, MIN_SHARE = 10, 0.002  # bins with fewer examples, or a smaller share of them, have no point

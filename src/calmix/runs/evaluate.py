@@ -25,6 +25,7 @@ from calmix.progress import Finished, Message, Progress, Reporter, ignore
 from calmix.records import write_json
 from calmix.runs.build import Splits, load_splits, subset
 from calmix.runs.folder import Run, lock
+from calmix.runs.influence import corrupted_influences, write_influences
 from calmix.runs.predict import predict_logits
 from calmix.runs.summary import (
     CorruptionSource,
@@ -121,6 +122,9 @@ class _Evaluation:
         ]
         if missing and (reason := why_not_corrupted(self.splits.test)):
             raise InputError(f"corruptions: {self.run.recipe.dataset} {reason}")
+        if missing:
+            with self._keeping():
+                self.run.influences_path.unlink(missing_ok=True)
         for done, (name, severity) in enumerate(missing, start=1):
             interrupts.check()
             what = f"{name}-{severity}"
@@ -129,6 +133,8 @@ class _Evaluation:
             self.reporter(Progress("evaluating", done, len(missing), what))
         if missing:
             self._write_summary(summary)
+            if summary.corrupted_scores() and not self.unkept:
+                write_influences(self.run.influences_path, corrupted_influences(self._predictions))
             self.reporter(Finished("evaluating", f"{len(missing)} corrupted test sets"))
         return summary
 

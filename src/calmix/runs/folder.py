@@ -64,6 +64,12 @@ class Run:
     def summary_path(self) -> Path:
         return self.folder / "summary.json"
 
+    @property
+    def influences_path(self) -> Path:
+        """Influence of each image on cA and cECE (`runs.influence`), so that not all corrupted test sets have
+        to be read to compare runs."""
+        return self.folder / "influences.npz"
+
     def predictions_path(self, what: str) -> Path:
         """`what` is validation, test, or <corruption>-<severity>."""
         return self.folder / "predictions" / f"{what}.npz"

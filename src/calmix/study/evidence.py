@@ -19,7 +19,7 @@ from calmix import files
 from calmix.errors import InputError
 from calmix.records import to_plain, write_json
 from calmix.runs.folder import create
-from calmix.study.influence import DRAWN_SEVERITIES, TopLabels
+from calmix.runs.influence import DRAWN_SEVERITIES, TopLabels
 
 if TYPE_CHECKING:
     from calmix.study.results import Result

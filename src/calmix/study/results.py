@@ -18,10 +18,10 @@ from calmix.errors import InputError
 from calmix.files import READ_ERRORS
 from calmix.predictions import Predictions
 from calmix.runs.folder import Epoch, Run
+from calmix.runs.influence import BinnedLabels, TopLabels, corrupted_influences, read_influences
 from calmix.runs.recipe import ENSEMBLES, Recipe
 from calmix.runs.summary import Summary
 from calmix.study.evidence import FILE, Arrays, read_evidence, unpack
-from calmix.study.influence import BinnedLabels, TopLabels, corrupted_influences
 from calmix.study.joint import joint_scores
 from calmix.study.subsets import subset_scores
 
@@ -83,7 +83,10 @@ class Result:
     def _corrupted_influences(self) -> dict[str, npt.NDArray[np.float64]]:
         if self.evidence is not None and "ca" in self.evidence:
             return {name: self.evidence[name].astype(np.float64) for name in ("ca", "cece")}
-        return corrupted_influences(self.run.predictions)
+        sets = (self.summary.corrupted_scores() if self.summary else None) or []
+        examples = sets[0].examples if sets else 0
+        written = read_influences(self.run.influences_path, examples)
+        return corrupted_influences(self.run.predictions) if written is None else written
 
     @cached_property
     def subsets(self) -> npt.NDArray[np.float64] | None:

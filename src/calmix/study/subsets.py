@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from calmix.predictions import Predictions
+from calmix.runs.influence import NUM_BINS, bin_index
 from calmix.seeds import derive
-from calmix.study.influence import NUM_BINS, bin_index
 
 Array = npt.NDArray[np.float64]
 METRICS = ("accuracy", "ece", "gap", "nll")

@@ -8,12 +8,15 @@ a sum of absolute values: where a bin's gap is near 0 its linear influence is to
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from calmix import files
 from calmix.corruptions import CORRUPTIONS, SEVERITIES
+from calmix.errors import InputError
 from calmix.metrics.binning import equal_width
 from calmix.predictions import Predictions, pool
 
@@ -127,6 +130,22 @@ def corrupted_influences(load: Callable[[str], Predictions]) -> dict[str, Array]
             accuracy.append(_centred(hit))
             ece.append(ece_influence(top.values.numpy(), hit))
     return {"ca": np.mean(accuracy, axis=0), "cece": np.mean(ece, axis=0)}
+
+
+def write_influences(path: Path, influences: dict[str, Array]) -> None:
+    with files.replacing(path) as file:
+        np.savez(file, allow_pickle=False, **influences)
+
+
+def read_influences(path: Path, examples: int) -> dict[str, Array] | None:
+    """Those of cA and cECE that an evaluation wrote; None where there are none that can be used."""
+    try:
+        arrays = files.read_npz(path) if path.exists() else {}
+    except InputError:
+        return None
+    whole = [a for a in arrays.values() if a.dtype == np.float64 and a.shape == (examples,)]
+    usable = arrays.keys() == {"ca", "cece"} and len(whole) == 2 and np.isfinite(whole).all()
+    return arrays if usable else None
 
 
 def bin_index(confidence: Array) -> npt.NDArray[np.int64]:

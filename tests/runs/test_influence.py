@@ -6,7 +6,14 @@ import torch
 
 from calmix import Predictions, metrics, pool
 from calmix.corruptions import CORRUPTIONS, SEVERITIES
-from calmix.study.influence import TopLabels, corrupted_influences, dce_influence, ece_influence
+from calmix.runs.influence import (
+    TopLabels,
+    corrupted_influences,
+    dce_influence,
+    ece_influence,
+    read_influences,
+    write_influences,
+)
 
 
 def draw_predictions(*, examples=300, members=3, classes=4, sharpness=2.0, seed=0):
@@ -141,3 +148,16 @@ def test_a_corrupted_image_counts_with_all_its_versions():
         assert influences["ca"][i] == pytest.approx(29 * lost)
     of_each = [TopLabels.of(each).influences()["ece"] for each in sets.values()]
     assert influences["cece"] == pytest.approx(np.mean(of_each, axis=0))
+
+
+def test_influences_that_cannot_be_used_are_none(tmp_path):
+    path, values = tmp_path / "influences.npz", np.array([0.25, -0.5, 0.25])
+    assert read_influences(path, 3) is None
+    write_influences(path, {"ca": values, "cece": 2 * values})
+    assert read_influences(path, 3)["cece"].tolist() == [0.5, -1, 0.5]
+    assert read_influences(path, 4) is None
+    path.write_bytes(path.read_bytes()[:-30])
+    assert read_influences(path, 3) is None
+    for cece in ({}, {"cece": np.array([np.inf, 0, 0])}, {"cece": values > 0}):
+        write_influences(path, {"ca": values} | cece)
+        assert read_influences(path, 3) is None
