@@ -1,7 +1,8 @@
 """Run folder: its files, who may write them, and the one reader of each.
 
-`recipe.json`, `metrics.jsonl`, `checkpoint.pt`, `model.safetensors`, `predictions/*.npz`, `summary.json`. The
-independent members of a deep ensemble have a folder of their own below `members/` while they train.
+`recipe.json`, `metrics.jsonl`, `checkpoint.pt`, `model.safetensors`, `predictions/*.npz`, `summary.json`, and
+`influences.npz` where all corruptions of the benchmark are evaluated. The independent members of a deep
+ensemble have a folder of their own below `members/` while they train.
 """
 
 import contextlib
