@@ -48,7 +48,9 @@ def pictures(channels: int, height: int, width: int) -> torch.Tensor:
     return (torch.cat([noise, smooth]) * 255).round().byte()
 
 
-@pytest.mark.parametrize(("channels", "height", "width"), [(3, 32, 32), (1, 28, 28), (3, 24, 40)])
+@pytest.mark.parametrize(
+    ("channels", "height", "width"), [(3, 32, 32), (1, 28, 28), (3, 24, 40), (3, 72, 96), (1, 300, 20)]
+)
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_equals_pillow(operation, channels, height, width):
     images = pictures(channels, height, width)
@@ -91,7 +93,8 @@ def test_input_is_not_modified():
     assert torch.equal(images, before)
 
 
-def test_level_zero_geometry_is_the_identity():
-    images = pictures(3, 9, 7)
+@pytest.mark.parametrize(("height", "width"), [(9, 7), (72, 96)])
+def test_level_zero_geometry_is_the_identity(height, width):
+    images = pictures(3, height, width)
     for kind in range(4, 9):
         assert torch.equal(apply(images, torch.full((COUNT,), kind), torch.zeros(COUNT)), images)

@@ -9,8 +9,8 @@ from calmix.augment.draws import beta, check_alpha, dirichlet, integers, uniform
 from calmix.augment.operations import OPERATIONS, apply
 from calmix.errors import InputError
 
-# Values of images at a time on a CPU: 128 images of CIFAR. More would leave its cache.
-_BLOCK = 3 * 2**17
+# Values of images at a time on a CPU: 256 images of CIFAR. More would leave its cache.
+_BLOCK = 3 * 2**18
 
 
 @dataclass(frozen=True)
@@ -82,13 +82,16 @@ class AugMix:
         drawn = [values.to(images.device) for values in (operation, level, keep, share)]
         size = max(1, _BLOCK // max(1, batch[:1].numel()) if images.device.type == "cpu" else len(batch))
         blocks = zip(*(torch.split(values, size) for values in (batch, *drawn)), strict=True)
-        return torch.cat([_blend(*block) for block in blocks]).view(images.shape)
+        views = torch.empty_like(batch)
+        for i, block in enumerate(blocks):
+            views[i * size : (i + 1) * size] = _blend(*block)
+        return views.view(images.shape)
 
 
 def _blend(batch: Tensor, operation: Tensor, level: Tensor, keep: Tensor, share: Tensor) -> Tensor:
     """keep x + the sum of share_k chain_k(x) for images x (B, C, H, W), chains drawn as (B, width, depth)."""
     width, depth = operation.shape[1:]
-    chains = batch.mul(255).round_().clamp_(0, 255).byte().repeat(width, 1, 1, 1)
+    chains = batch.mul(255).round_().clamp_(0, 255).short().byte().repeat(width, 1, 1, 1)
     for step in range(depth):
         chains = apply(chains, operation[..., step].T.flatten(), level[..., step].T.flatten())
     view = batch * keep.to(batch.dtype).view(-1, 1, 1, 1)

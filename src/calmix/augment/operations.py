@@ -17,6 +17,9 @@ OPERATIONS = (
 TRANSLATE_X, TRANSLATE_Y, ROTATE, SHEAR_X, SHEAR_Y = range(4, 9)
 # Pillow cuts fractions off; this much more keeps a 128 that came out as 127.9999 from becoming 127.
 _ROUNDING = 0.001
+# Images of more pixels are sheared row by row, smaller ones sampled together with the rotations: the two
+# differ by rounding, so that results of small images stay as they were.
+_MANY_PIXELS = 64 * 64
 
 
 def apply(images: Tensor, operation: Tensor, level: Tensor) -> Tensor:
@@ -27,12 +30,14 @@ def apply(images: Tensor, operation: Tensor, level: Tensor) -> Tensor:
     order = operation.argsort()
     images, operation, level = images.index_select(0, order), operation[order], level[order]
     count = torch.bincount(operation, minlength=len(OPERATIONS) + 1).tolist()
-    sizes = [*count[:TRANSLATE_X], sum(count[TRANSLATE_X:ROTATE]), sum(count[ROTATE:-1]), count[-1]]
+    changes = (autocontrast, equalize, posterize, solarize, translate, turn, shear_left, shear_up)
+    small = images.shape[2] * images.shape[3] <= _MANY_PIXELS
+    turned = [sum(count[ROTATE:-1]), 0, 0] if small else count[ROTATE:-1]
+    sizes = [*count[:TRANSLATE_X], sum(count[TRANSLATE_X:ROTATE]), *turned, count[-1]]
     parts = zip(*(torch.split(values, sizes) for values in (images, operation, level)), strict=True)
-    changes = (autocontrast, equalize, posterize, solarize, translate, turn)
     for change, (part, kind, at) in zip(changes, parts, strict=False):  # the last part stays
         if len(part):
-            part.copy_(change(part, kind, at))  # floats are cut to whole numbers
+            part.copy_(change(part, kind, at))
     return images.index_select(0, order.argsort())
 
 
@@ -41,7 +46,7 @@ def autocontrast(images: Tensor, _: Tensor, level: Tensor) -> Tensor:
     low, high = images.amin((2, 3), keepdim=True).float(), images.amax((2, 3), keepdim=True).float()
     flat = high == low
     scale = (255 / (high - low)).where(~flat, 1)
-    return images.float().sub_(low.where(~flat, 0)).mul_(scale).add_(_ROUNDING)
+    return images.float().sub_(low.where(~flat, 0)).mul_(scale).add_(_ROUNDING).short()
 
 
 def equalize(images: Tensor, _: Tensor, level: Tensor) -> Tensor:
@@ -90,7 +95,7 @@ def translate(images: Tensor, operation: Tensor, level: Tensor) -> Tensor:
 
 def turn(images: Tensor, operation: Tensor, level: Tensor) -> Tensor:
     """Rotate anti-clockwise by int(30 level / 10) degrees, or shear left or up by 0.3 level / 10."""
-    count, _, height, width = images.shape
+    height, width = images.shape[2:]
     angle = (30 * level / 10).int().where(operation == ROTATE, 0).deg2rad()
     shear = 0.3 * level / 10
     cos, sin = angle.cos(), angle.sin()
@@ -101,12 +106,37 @@ def turn(images: Tensor, operation: Tensor, level: Tensor) -> Tensor:
     f = d.where(operation == SHEAR_Y, 0) * width / 2
     # grid_sample counts in halves of the image: inside is what lies between -1 and 1.
     matrix = torch.stack([a, b * height / width, c * 2 / width, d * width / height, e, f * 2 / height], dim=1)
+    along, across, offset = matrix.view(-1, 2, 3, 1, 1).unbind(2)
     x = (2 * torch.arange(width, device=images.device) + 1) / width - 1
     y = (2 * torch.arange(height, device=images.device) + 1) / height - 1
-    pixels = torch.stack([x.repeat(height), y.repeat_interleave(width), torch.ones_like(x).repeat(height)])
-    grid = (matrix.view(-1, 2, 3) @ pixels).view(count, 2, height, width)
+    grid = torch.addcmul(along * x, across, y.unsqueeze(1)).add_(offset)
     sampled = F.grid_sample(
         images.float(), grid.permute(0, 2, 3, 1), padding_mode="border", align_corners=False
     )
     inside = grid.abs_().amax(1, keepdim=True).lt_(1)  # as 0 and 1 in place: faster than as bool
-    return sampled.mul_(inside).add_(_ROUNDING)
+    return sampled.mul_(inside).add_(_ROUNDING).short()  # cut to whole numbers: faster than to bytes
+
+
+def shear_left(images: Tensor, _: Tensor, level: Tensor) -> Tensor:
+    """Shear to the left by 0.3 level / 10: within a row, all pixels move by the same fraction."""
+    count, channels, height, width = images.shape
+    y = torch.arange(height, device=images.device).view(-1, 1) + 0.5
+    x = torch.arange(width, device=images.device) + 0.5
+    shift = (0.3 * level / 10).view(-1, 1, 1, 1) * y
+    inside = (x + (shift - width / 2)).abs_().lt_(width / 2)
+    # A shifted row is a window of the memory, as in `translate`, with one pixel more to interpolate.
+    rows = F.pad(images, (1, 1))
+    rows[..., 0], rows[..., -1] = rows[..., 1], rows[..., -2]
+    size = rows.shape[3]
+    memory = F.pad(rows.flatten(), (size, size))
+    windows = memory.as_strided((len(memory) - width, width + 1), (1, 1))
+    start = torch.arange(1, count * channels * height + 1, device=images.device) * size + 1
+    start = start.view(count, channels, height, 1) + shift.floor().clamp(-size, size).long()
+    pixels = windows.index_select(0, start.flatten()).view(count, channels, height, width + 1).float()
+    sheared = torch.lerp(pixels[..., :-1], pixels[..., 1:], shift - shift.floor())
+    return sheared.mul_(inside).add_(_ROUNDING).short()
+
+
+def shear_up(images: Tensor, operation: Tensor, level: Tensor) -> Tensor:
+    """Shear upwards by 0.3 level / 10."""
+    return shear_left(images.transpose(2, 3), operation, level).byte().transpose(2, 3)
