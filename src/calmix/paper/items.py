@@ -8,7 +8,7 @@ from calmix.errors import InputError, one_of
 from calmix.paper.beyond import BEYOND_ITEMS
 from calmix.paper.regime import method_title
 from calmix.paper.sheet import Item, RenderedItem, Sheet, Shown, cross, render_item
-from calmix.paper.toy import surface, surfaces_figure
+from calmix.paper.toy import surface, surfaces_figure, surfaces_sentence
 from calmix.report import figures
 from calmix.report.reliability import Curve, reliability_figure
 from calmix.report.style import colour
@@ -265,13 +265,17 @@ def toy(sheet: Sheet) -> Shown:
     In the paper a deep ensemble is confident inside the ring of clusters and a Mixup ensemble is not; close
     to a cluster both are.
 
-    clusters: Perceptrons that start from different weights agree on these clusters, so pooling four takes
-    away little confidence.
+    clusters: Perceptrons agree close to the clusters, where the test points are, so pooling four takes away
+    little confidence there; between the clusters it takes away more.
     """
     yield sheet.came_out(q.ECE, q.GAP, q.MEMBER_GAP)
     yield sheet.table("On test points", q.ACCURACY, q.ECE, q.GAP)
-    runs = {m: sheet.regime.results[m][0].run for m in sheet.item.methods if m in sheet.regime.results}
-    surfaces = {method_title(method): surface(run) for method, run in runs.items()}
+    runs = {m: sheet.regime.results[m] for m in sheet.item.methods if m in sheet.regime.results}
+    surfaces = {method_title(method): surface(results[0].run) for method, results in runs.items()}
+    pools = {
+        method_title(m): [surface(r.run) for r in results] for m, results in runs.items() if m[0] == "deep"
+    }
+    yield surfaces_sentence(pools)
     figure = surfaces_figure(surfaces, title=f"{sheet.subject}; surfaces of seed 0")
     yield sheet.figure("Five clusters, and the confidence of three methods", figure)
 

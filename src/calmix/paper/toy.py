@@ -1,7 +1,7 @@
 """The toy: confidence of an ensemble at every point of the plane around the clusters."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,10 +26,11 @@ INSIDE = DISTANCE / 2  # the disc inside the ring of clusters
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """Confidence (SIDE, SIDE), rows from the bottom up, and which points are `near` a cluster or `inside` the
-    ring of clusters."""
+    """Confidence of the pool (SIDE, SIDE), rows from the bottom up, the mean confidence of its `members`, and
+    which points are `near` a cluster or `inside` the ring of clusters."""
 
     confidence: Tensor
+    members: Tensor
     near: Tensor
     inside: Tensor
 
@@ -41,22 +42,41 @@ def surface(run: Run) -> Surface:
     points = torch.cartesian_prod(line, line).flip(1)
     evidence = read_evidence(run.folder)
     if evidence is not None and "surface" in evidence:
-        confidence = torch.from_numpy(evidence["surface"].astype(np.float32)).flatten()
+        confidence, members = torch.from_numpy(evidence["surface"].astype(np.float32)).flatten(1)
     else:
         model = run.model()
         if reseed := getattr(model, "reseed", None):
             reseed(run.recipe.seed)
         with torch.inference_mode():
-            confidence = pool(model(points)).amax(1)
+            logits = model(points)
+            confidence, members = pool(logits).amax(1), logits.softmax(-1).amax(-1).mean(0)
     clusters = data.make_clusters(5)
     distance = (torch.cdist(points, clusters.centres) / clusters.radii).amin(1)
     near, inside = distance < NEAR, points.norm(dim=1) < INSIDE
-    return Surface(*(values.view(SIDE, SIDE) for values in (confidence, near, inside)))
+    return Surface(*(values.view(SIDE, SIDE) for values in (confidence, members, near, inside)))
 
 
 def surface_evidence(run: Run) -> Arrays:
-    """The surface as an array to be kept."""
-    return {"surface": surface(run).confidence.numpy().astype(np.float16)}
+    """The surfaces of the pool and of its members as an array to be kept."""
+    kept = surface(run)
+    return {"surface": torch.stack([kept.confidence, kept.members]).numpy().astype(np.float16)}
+
+
+def surfaces_sentence(surfaces: Mapping[str, Sequence[Surface]]) -> str:
+    """Mean confidence of members and pool, all over the plane and inside the ring, over all seeds."""
+
+    def means(some: Sequence[Surface], mask: bool) -> str:
+        pairs = [
+            (s.members[s.inside], s.confidence[s.inside]) if mask else (s.members, s.confidence) for s in some
+        ]
+        members, pool = np.mean([[float(a.mean()), float(b.mean())] for a, b in pairs], axis=0)
+        return f"{100 * members:.1f} / {100 * pool:.1f}"
+
+    parts = [
+        f"{means(some, False)} over the plane and {means(some, True)} inside the ring with {name}"
+        for name, some in surfaces.items()
+    ]
+    return f"Mean confidence % of the members / of their pool: {'; '.join(parts)}." if parts else ""
 
 
 def surfaces_figure(surfaces: Mapping[str, Surface], *, title: str) -> Figure:
