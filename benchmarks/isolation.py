@@ -67,14 +67,15 @@ def measure(name: str, full: bool, pipe: Connection) -> None:
     os.setsid()  # its own processes can be ended with it
     import torch
 
-    from calmix.memory import keep_freed_memory
+    from calmix.memory import keep_freed_memory, seldom_garbage_collection
 
     torch.set_num_threads(1)
     keep_freed_memory()  # as the commands do
     failure = ""
     try:
-        for content in importlib.import_module(f"benchmarks.{name}").rows(full):
-            pipe.send(("row", content))
+        with seldom_garbage_collection():
+            for content in importlib.import_module(f"benchmarks.{name}").rows(full):
+                pipe.send(("row", content))
     except Exception as error:
         traceback.print_exc()
         failure = f"it failed with {type(error).__name__}"  # the text may have paths of this machine

@@ -1,3 +1,4 @@
+import gc
 import mmap
 import os
 import platform
@@ -58,3 +59,20 @@ def test_what_does_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr(memory, "free_memory", lambda: 2e9)
     with pytest.raises(InputError, match=r"weights: needs 3\.0 GB of memory, and 2\.0 GB are free"):
         memory.check_fits("weights", 3e9)
+
+
+def test_garbage_is_collected_seldom_and_then_as_before():
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(700, 10, 5)
+        with memory.seldom_garbage_collection(10_000):
+            assert gc.get_threshold() == (10_000, 10, 5)
+        assert gc.get_threshold() == (700, 10, 5)
+        gc.set_threshold(0, 10, 5)  # off
+        with memory.seldom_garbage_collection():
+            assert gc.get_threshold()[0] == 0
+        gc.set_threshold(50_000, 10, 5)  # the user's own
+        with memory.seldom_garbage_collection():
+            assert gc.get_threshold()[0] == 50_000
+    finally:
+        gc.set_threshold(*before)

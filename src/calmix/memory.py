@@ -1,10 +1,13 @@
-"""Memory: what is free, and settings of the allocator, so that freed memory is kept for the next batch."""
+"""Memory: what is free, and settings of the allocator, so that freed memory is kept for the next batch, and of
+the garbage collector."""
 
 import contextlib
 import ctypes
+import gc
 import math
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 TRIM_THRESHOLD = -1  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
@@ -27,6 +30,21 @@ def keep_freed_memory() -> None:
             os.environ[name] = str(size)
             with contextlib.suppress(AttributeError):  # musl has no mallopt
                 ctypes.CDLL(None).mallopt(option, size)
+
+
+@contextlib.contextmanager
+def seldom_garbage_collection(objects: int = 10_000) -> Iterator[None]:
+    """Look for unreachable cycles after so many new objects instead of Python's 700.
+
+    Summaries and figures are made of so many objects that looking took a fifth of a report's time. Peak
+    memory stays the same. Where collection is off, it stays off.
+    """
+    first, *others = before = gc.get_threshold()
+    gc.set_threshold(max(first, objects) if first else 0, *others)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def free_memory() -> float:

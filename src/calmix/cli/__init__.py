@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from calmix import interrupts
 from calmix.errors import InputError, one_of, printable
-from calmix.memory import keep_freed_memory
+from calmix.memory import keep_freed_memory, seldom_garbage_collection
 from calmix.threads import use_one_thread
 from calmix.version import __version__
 
@@ -91,7 +91,8 @@ def _dispatch(words: list[str]) -> int:
         interrupts.begin_imports()
         stack.callback(interrupts.end_imports)
         command = importlib.import_module(f"calmix.cli.{words[0]}")
-    status: int | None = command.main(words[1:])
+    with seldom_garbage_collection():
+        status: int | None = command.main(words[1:])
     sys.stdout.flush()  # here, where it is noticed if the reader of our output has gone
     return status or 0
 
