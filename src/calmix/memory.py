@@ -1,5 +1,4 @@
-"""Memory: what is free, and settings of the allocator, so that freed memory is kept for the next batch, and of
-the garbage collector."""
+"""Memory: what is free, and settings that keep freed memory and collect garbage seldom."""
 
 import contextlib
 import ctypes
