@@ -106,7 +106,7 @@ def test_noise_needs_two_seeds(tmp_path):
 def test_data_sets_that_are_not_here_are_left_out(monkeypatch):
     monkeypatch.setattr("calmix.paper.reproduce.look_up", lambda name, root: Entry(name, "missing"))
     plan = plan_items(select_items(["crossing"]), dataset="clusters", scale="laptop", seeds=1)
-    assert plan.left_out == {"mnist", "fashion-mnist", "cifar10"}
+    assert plan.left_out == {"mnist", "fashion-mnist", "cifar10", "cifar100"}
     assert not plan.runs
 
 

@@ -128,12 +128,14 @@ def _crossing(results: Results, folder: Path, written: list[Path]) -> list[str]:
     shown = render_plan(plan, results)[crossing.name]
     if isinstance(shown, str):
         return []
-    prose = " ".join([crossing.shows, *shown.sentences])
-    lines = [f"## {crossing.title}", "", prose, "", shown.tables[0].markdown(), ""]
+    conclusion, *details = shown.sentences
+    lines = [f"## {crossing.title}", "", conclusion, ""]
     for captioned in shown.figures:
         written.append(folder / f"{captioned.name}.svg")
         save_figure(captioned.figure, written[-1])
         lines += [f"![{captioned.alt}](figures/{written[-1].name})", "", f"*{captioned.caption}.*", ""]
+    for paragraph in (crossing.shows, *details, shown.tables[0].markdown()):
+        lines += [paragraph, ""]
     return lines
 
 
