@@ -58,8 +58,8 @@ def test_ensembles_stand_apart_below_their_name(results):
 def test_diamonds_are_the_members_of_their_panel(results):
     error, ece = bars(results.groups(), (q.ERROR, q.ECE), (None, q.MEMBER_ECE), title="cifar10").axes
     assert not [line for line in error.get_lines() if line.get_marker() == "D"]
-    diamonds = [line.get_ydata()[0] for line in ece.get_lines() if line.get_marker() == "D"]
-    assert diamonds == pytest.approx([10, 20, 20, 2], abs=1e-3)
+    (diamonds,) = (line.get_ydata() for line in ece.get_lines() if line.get_marker() == "D")
+    assert list(diamonds) == pytest.approx([10, 20, 20, 2], abs=1e-3)
 
 
 def test_many_panels_have_several_rows_and_no_empty_axes(results):

@@ -79,34 +79,39 @@ def _bars_panel(
 ) -> None:
     by_ensemble = {e: [g for g in groups if g.recipe.ensemble == e] for e in ENSEMBLES}
     left, ticks = 0.0, {}
+    bars: list[tuple[float, float, str]] = []  # x, height, colour
+    spreads: list[tuple[float, float, float]] = []  # x, height, standard deviation
+    runs: list[tuple[float, float]] = []
+    diamonds: list[tuple[float, float]] = []
     for ensemble, some in by_ensemble.items():
         if not some:
             continue
         for place, group in enumerate(some):
             x = left + place * BAR
-            _bar(panel, x, group, quantity, shades[series_label(group)])
-            values = of_member.values(group.results) if of_member else []
-            if values and group.recipe.members > 1:
-                mean = quantity.factor * statistics.fmean(values)
-                panel.plot([x], [mean], **DIAMOND, clip_on=False, zorder=4)
+            values = [quantity.factor * value for value in quantity.values(group.results)]
+            if values:
+                bars.append((x, statistics.fmean(values), shades[series_label(group)]))
+            if len(values) > 1:
+                spreads.append((*bars[-1][:2], statistics.stdev(values)))
+                runs += zip(x + np.linspace(-0.2, 0.2, len(values)) * BAR, values, strict=True)
+            alone = of_member.values(group.results) if of_member else []
+            if alone and group.recipe.members > 1:
+                diamonds.append((x, quantity.factor * statistics.fmean(alone)))
         ticks[ENSEMBLES[ensemble].short] = left + BAR * (len(some) - 1) / 2
         left += BAR * len(some) + GAP
+    if bars:  # all at once: a call for each bar takes several times as long
+        places, heights, colours = zip(*bars, strict=True)
+        panel.bar(places, heights, color=colours, width=0.88 * BAR)
+    if spreads:
+        places, heights, deviations = zip(*spreads, strict=True)
+        panel.errorbar(places, heights, deviations, fmt="none", ecolor=INK, capsize=2)
+        panel.plot(*zip(*runs, strict=True), ".", color=INK, markersize=3, clip_on=False, zorder=3)
+    if diamonds:
+        panel.plot(*zip(*diamonds, strict=True), **DIAMOND, clip_on=False, zorder=4)
     panel.set_xticks(list(ticks.values()), list(ticks))
     panel.set_xlim(-BAR - GAP / 2, left - GAP / 2)
     panel.grid(axis="x", visible=False)
     panel.axhline(0, color=INK, linewidth=0.8)
-
-
-def _bar(axes: Axes, x: float, group: Group, quantity: Quantity, shade: str) -> None:
-    values = [quantity.factor * value for value in quantity.values(group.results)]
-    if not values:
-        return
-    spread = statistics.stdev(values) if len(values) > 1 else None
-    look: Any = {"color": shade, "width": 0.88 * BAR, "ecolor": INK, "capsize": 2}
-    axes.bar([x], [statistics.fmean(values)], yerr=spread, **look)
-    if len(values) > 1:
-        places = x + np.linspace(-0.2, 0.2, len(values)) * BAR
-        axes.plot(places, values, ".", color=INK, markersize=3, clip_on=False, zorder=3)
 
 
 def lines(
