@@ -46,16 +46,14 @@ def test_crossing_has_a_point_for_each_regime_and_ensemble(tmp_path):
 
 def test_the_gap_tells_the_sides_of_the_crossing_apart_or_not():
     def point(gap, low, high):
-        interval = SimpleNamespace(low=low, high=high)
-        return SimpleNamespace(
-            gap=gap, mixup_gap=gap + 0.08, effects={"ece": SimpleNamespace(interval=interval)}
-        )
+        effects = {"ece": SimpleNamespace(interval=SimpleNamespace(low=low, high=high))}
+        return SimpleNamespace(dataset="cifar10", gap=gap, mixup_gap=gap + 0.08, effects=effects)
 
     harmed, unclear, helped = point(-0.01, 0.02, 0.05), point(-0.07, -0.01, 0.02), point(-0.12, -0.09, -0.05)
     added, sentence = _gap_sentences([harmed, unclear, helped])
     assert "+8.0 to +8.0 points" in added
-    assert "-1.0 points or more" in sentence
-    assert "-12.0 points or less" in sentence
+    assert "raises the ECE of 1 pool, whose gap without mixing is -1.0 or more" in sentence
+    assert "lowers that of 1, all on cifar10, whose gap is -12.0 or less" in sentence
     _, sentence = _gap_sentences([harmed, point(0.03, -0.09, -0.05)])
     assert "does not" in sentence
     assert len(list(_gap_sentences([harmed, unclear]))) == 1
@@ -76,13 +74,25 @@ def test_compounding_compares_the_forecast_with_what_was_measured(tmp_path):
 def test_cure_names_a_winner_or_none(tmp_path):
     shown = rendered(tmp_path, "cure")
     remedies, winners = shown.tables
-    assert f"%, of {winners.rows[0][1].text}; Mixup has" in shown.sentences[0]
+    accuracy = {row[0].text: row[1].value for row in remedies.rows}
+    ece = {row[0].text: row[2].value for row in remedies.rows}
+    best = winners.rows[0][1].text
+    to_mixup = {label: value - accuracy["Mixup"] for label, value in accuracy.items()}
+    kept = min(
+        (label for label in ece if to_mixup[label] >= 0 and not label.startswith("Mixup")), key=ece.get
+    )
+    for phrase, label in (
+        ("ranked rows the lowest is", best),
+        ("as accurate as Mixup in the mean it is", kept),
+    ):
+        row = f"{100 * ece[label]:.2f} %, {label} (accuracy {100 * to_mixup[label]:+.2f} points, 2 seeds)"
+        assert f"{phrase} {row}" in shown.sentences[0]
     labels = [row[0].text for row in remedies.rows]
     assert "CAMixup, margin 0.02" in labels
     assert "Mixup + joint calibrator" in labels
     assert "Mixup, off for the last tenth" in labels
     assert [row[0].text for row in winners.rows] == ["ECE %", "NLL"]  # nothing was corrupted
-    assert all(row[4].text in (row[1].text, "none: others are within its interval") for row in winners.rows)
+    assert all(row[4].text in (row[1].text, "not decided") for row in winners.rows)
 
 
 def test_validation_size_has_a_curve_for_each_ensemble(tmp_path):

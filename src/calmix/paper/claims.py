@@ -403,7 +403,7 @@ def forgetting_beats_classes(j: Judge) -> Iterator[Outcome]:
     if j.ensemble != "mc":  # of MC-dropout's clean ECE the paper says the opposite
         parts.append(j.compare(q.ECE, "forgetting", "camixup", "below"))
     words = [part.verdict for part in parts]
-    name = f"share of {len(parts)} metrics on which forgetting counts win, less a half"
+    name = f"share of {len(parts)} metrics on which forgetting counts win (surely, perhaps), less a half"
     if "not run" in words:
         yield j.not_run(name, "forgetting and class-based CAMixup, clean and corrupted")
         return
@@ -411,6 +411,8 @@ def forgetting_beats_classes(j: Judge) -> Iterator[Outcome]:
     low, value, high = (share / len(parts) - 0.5 for share in (won[0], sum(won[:2]), sum(won)))
     seeds = min(part.seeds for part in parts)
     word = verdict(Interval(value, low, high), "above")
+    if word == "consistent" and value == 0:  # half of them is not most
+        word = "undecided"
     where = (j.ensemble, j.regime.dataset, "clean and corrupted")
     yield Part(*where, name, value, (low, high), None, seeds, word, seeds == 1)
 

@@ -30,9 +30,11 @@ NETWORKS = {
 }
 CLAIMS_NOTE = (
     "Intervals are 95 %: the test images, the same for both sides of a comparison, and the spread over "
-    "seeds, which the methods of a regime share. About one interval in twenty misses its value by chance. "
-    "Where no method of a regime has two seeds, an interval covers the test images alone and is too narrow; "
-    "with one seed a verdict is provisional."
+    "seeds, pooled over the methods of a regime, although it differs between ensembles: intervals of DE are "
+    "rather too wide, those of MC too narrow. All seeds train on the same images, whose choice is in no "
+    "interval. About one interval in twenty misses its value by chance. Where no method of a regime has two "
+    "seeds, an interval covers the test images alone and is too narrow; with one seed a verdict is "
+    "provisional."
 )
 
 
@@ -123,10 +125,10 @@ def _heading(plan: ItemPlan, results: Results, command: str) -> list[str]:
     lines += ["", f"{_count(len(seconds), 'run')}, {sum(seconds) / 3600:.1f} hours of training in all."]
     lines += [
         "",
-        "± is the standard deviation over seeds; a number of the paper, of its full size, is inside where it "
-        "lies within two of them. The gap is accuracy minus confidence in points: above 0 is "
-        "under-confident. ECE is biased upwards where images are few, as under each corruption (c); DCE is "
-        "not.",
+        "± is the standard deviation over seeds. The gap is accuracy minus confidence in points: above 0 is "
+        "under-confident. ECE is biased upwards where images are few, as under each corruption (c). DCE "
+        "corrects for that; it is a root mean square over bins, so it is mostly larger than ECE and "
+        "comparable with itself alone.",
     ]
     return lines
 

@@ -25,9 +25,9 @@ def _variants(dataset: str, scale: str) -> list[Variant]:
 @Item("The compounding curve", variants=_variants)
 def compounding(sheet: Sheet) -> Shown:
     """How much confidence does each further member take away? Every point is the mean over all subsets of one
-    deep ensemble; a dashed line is what the law g(M) = g(1) + (g(inf) - g(1)) (1 - 1/M) forecasts from single
-    members and pairs, and where it meets the points of larger pools, two members tell the gap of any number.
-    (CAMixup by pool chose its classes by the gap of the whole ensemble, whatever the subset.)"""
+    deep ensemble; a dashed line is what the law g(M) = g(1) + (g(inf) - g(1)) (1 - 1/M) forecasts from the
+    means over its single members and its pairs, which two trained members alone know less well. (CAMixup by
+    pool chose its classes by the gap of the whole ensemble, whatever the subset.)"""
     by_method = {
         variant.augment: [r for r in results if r.subsets is not None]
         for variant, results in sheet.variants.items()

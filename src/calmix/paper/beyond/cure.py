@@ -83,8 +83,9 @@ def _variants(dataset: str, scale: str) -> list[Variant]:
 @Item("A cure for deep ensembles", corruptions=True, calibrates=True, variants=_variants)
 def cure(sheet: Sheet) -> Shown:
     """Which remedy keeps Mixup's accuracy and loses its under-confidence, clean and under corruption? Lower
-    is better in all but accuracy; the winner of a measure is named only where its 95 % interval excludes all
-    others, among remedies that are not less accurate than Mixup by more than 0.22 points beyond noise."""
+    is better in all but accuracy. Ranked are remedies that are not shown to lose more than 0.22 points of
+    accuracy to Mixup; a winner of a measure is named only where the 95 % interval of its difference to every
+    other of them excludes 0."""
     study = CureStudy.of(sheet)
     if not study.remedies:
         raise NotRunError("a deep ensemble")
@@ -167,13 +168,31 @@ class CureStudy:
         mixup = self.estimate(Remedy("Mixup"), q.ECE) if "Mixup" in self.results else None
         if mixup is None or len(ranked) < 2:
             return ""
-        best, first = ranked[0]
         sure = [quantity.title for quantity, others in self._rankings() if _is_sure(others)]
-        measures = " and ".join(sure) or "no measure"
+        decided = f"There is a winner beyond noise for {' and '.join(sure)}." if sure else ""
+        texts = [
+            f"On {dataset} Mixup has an ECE of {100 * mixup.value:.2f} %.",
+            f"Of the {len(ranked)} ranked rows the lowest is {self._row_text(*ranked[0])}.",
+        ]
+        as_accurate = [(r, e) for r, e in ranked if self._accuracy_to_mixup(r) >= 0 and r.name != "Mixup"]
+        if as_accurate and as_accurate[0] != ranked[0]:
+            row = self._row_text(*as_accurate[0])
+            texts.append(f"Of those at least as accurate as Mixup in the mean it is {row}.")
+        return " ".join([*texts, decided or "No row is the best beyond noise on any measure."])
+
+    def _accuracy_to_mixup(self, remedy: Remedy) -> float:
+        own, mixup = self.estimate(remedy, q.ACCURACY), self.estimate(Remedy("Mixup"), q.ACCURACY)
+        assert own is not None, "rows without an accuracy are not ranked"
+        assert mixup is not None, "without Mixup nothing is ranked"
+        return own.value - mixup.value
+
+    def _row_text(self, remedy: Remedy, ece: Estimate) -> str:
+        """Its ECE, name, accuracy relative to Mixup's, and seeds."""
+        seeds = len(self.results[remedy.name])
+        name = "no mixing" + remedy.label.removeprefix("none") if remedy.name == "none" else remedy.label
         return (
-            f"On {dataset} the lowest ECE of the {len(ranked)} rows that keep Mixup's accuracy is "
-            f"{100 * first.value:.2f} %, of {best.label}; Mixup has {100 * mixup.value:.2f} %. There is a "
-            f"winner beyond noise for {measures}."
+            f"{100 * ece.value:.2f} %, {name} (accuracy {100 * self._accuracy_to_mixup(remedy):+.2f} points, "
+            f"{seeds} seed{'s' * (seeds > 1)})"
         )
 
     def _rankings(self) -> list[tuple[Quantity, list[tuple[Remedy, Estimate]]]]:
@@ -193,7 +212,7 @@ class CureStudy:
             rows.append((Cell(remedy.label), *cells))
         caption = (
             "Deep ensembles: each remedy, mean ± standard deviation over seeds; in bold the best mean of "
-            "those that keep Mixup's accuracy"
+            "those that are ranked"
         )
         return Table(caption, ("remedy", *(x.heading for x in heads)), tuple(rows))
 
@@ -201,7 +220,7 @@ class CureStudy:
         """For each measure but accuracy: the best, its difference to the next, and whether that is sure."""
         rows = [_winner_row(quantity, ranked) for quantity, ranked in self._rankings()]
         columns = ("measure", "the best", "the next", "difference", "winner")
-        return Table("The winner of each measure, or none", columns, tuple(rows))
+        return Table("The winner of each measure, where one is sure", columns, tuple(rows))
 
 
 def _is_sure(ranked: Sequence[tuple[Remedy, Estimate]]) -> bool:
@@ -214,5 +233,5 @@ def _winner_row(quantity: Quantity, ranked: Sequence[tuple[Remedy, Estimate]]) -
     (best, first), (second, other) = ranked[:2]
     interval = (first - other).interval
     text = interval_text(interval, signed=True, factor=quantity.factor, digits=quantity.digits)
-    winner = best.label if _is_sure(ranked) else "none: others are within its interval"
+    winner = best.label if _is_sure(ranked) else "not decided"
     return Cell(quantity.heading), Cell(best.label), Cell(second.label), Cell(text), Cell(winner)

@@ -24,8 +24,10 @@ SEEDS = (3, 5, 10)
 @Item("The spread over seeds", cross(THREE, MIXED), corruptions=True)
 def noise(sheet: Sheet) -> Shown:
     """How large must a difference be before it is more than luck of the seed? A dot is the standard deviation
-    over seeds that the three ways to train (none, Mixup, CAMixup) share, with its 95 % interval; the table
-    adds the difference of two methods that so many seeds of each can show."""
+    over seeds, pooled over three ways to train (none, Mixup, CAMixup), with its 95 % interval. The table adds
+    the half-width of the 95 % interval of a difference of two methods with so many seeds each, for the
+    noisiest ensemble and without the noise of the test images: a true difference of that size is found
+    every second time."""
     for one in sheet.each():
         spreads = {
             quantity: {e: spread for e in THREE if (spread := _spread(one, quantity, e)).degrees}
@@ -91,15 +93,15 @@ def _table(dataset: str, spreads: dict[Quantity, dict[str, SeedVariance]]) -> Ta
             for e in present
         ]
         pooled = SeedVariance(max(s.variance for s in some.values()), min(s.degrees for s in some.values()))
-        shown = [Cell(f"{_visible(pooled, seeds):.2f}", _visible(pooled, seeds)) for seeds in SEEDS]
+        shown = [Cell(f"{_half_width(pooled, seeds):.2f}", _half_width(pooled, seeds)) for seeds in SEEDS]
         rows.append((Cell(_heading(quantity)), *cells, *shown))
     names = [ENSEMBLES[e].short for e in present]
-    columns = ("quantity", *names, *(f"visible with {seeds} seeds" for seeds in SEEDS))
-    caption = f"{dataset}: standard deviation over seeds; the least difference so many seeds of each can show"
+    columns = ("quantity", *names, *(f"half-width, {seeds} seeds" for seeds in SEEDS))
+    caption = f"{dataset}: standard deviation over seeds, and the half-width of the interval of a difference"
     return Table(caption, columns, tuple(rows))
 
 
-def _visible(spread: SeedVariance, seeds: int) -> float:
+def _half_width(spread: SeedVariance, seeds: int) -> float:
     """Half the width of the 95 % interval of a difference of two means."""
     quantile = float(stdtrit(2 * (seeds - 1), (1 + LEVEL) / 2))
     return 100 * quantile * math.sqrt(2 * spread.variance / seeds)

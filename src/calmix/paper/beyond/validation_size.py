@@ -45,9 +45,10 @@ def _variants(dataset: str, scale: str) -> list[Variant]:
 
 @Item("How many validation images CAMixup needs", variants=_variants)
 def validation_size(sheet: Sheet) -> Shown:
-    """Does CAMixup still choose the right classes when few validation images tell it each class's gap? The
-    training images are the same for every size; where the curve has levelled out, more validation images buy
-    nothing, and dotted lines are none and Mixup, which use none of them."""
+    """Does CAMixup still choose the right classes when few validation images tell it each class's gap? Every
+    size has a sample of its own of as many training images, because validation images are split off first:
+    differences between sizes include that of the sample. Dotted lines are none and Mixup, which use no
+    validation images."""
     sized, others = _split(sheet)
     if not any(sized.values()):
         raise NotRunError("CAMixup with a number of validation images")
