@@ -146,8 +146,8 @@ def _gap_sentences(points: Sequence[Point]) -> Iterator[str]:
     if most < least:
         where = " and ".join(dict.fromkeys(p.dataset for p in lowered))
         yield (
-            f"It raises the ECE of {len(raised)} pool{'s' * (len(raised) > 1)}, whose gap without mixing is {100 * least:+.1f} or "
-            f"more, and lowers that of {len(lowered)}, all on {where}, whose gap is {100 * most:+.1f} or "
+            f"It raises the ECE of {len(raised)} pool{'s' * (len(raised) > 1)}, whose gap without mixing is "
+            f"{100 * least:+.1f} or more, and lowers that of {len(lowered)}, all on {where}, whose gap is {100 * most:+.1f} or "
             "less. So those who see Mixup help an ensemble and those who see it harm one can both be right: "
             "the first have networks that are over-confident without it."
         )
