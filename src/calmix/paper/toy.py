@@ -41,8 +41,9 @@ def surface(run: Run) -> Surface:
     line = torch.linspace(-REACH, REACH, SIDE)
     points = torch.cartesian_prod(line, line).flip(1)
     evidence = read_evidence(run.folder)
-    if evidence is not None and "surface" in evidence:
-        confidence, members = torch.from_numpy(evidence["surface"].astype(np.float32)).flatten(1)
+    kept = None if evidence is None else evidence.get("surface")
+    if kept is not None and kept.ndim == 3:  # older evidence has the pool alone
+        confidence, members = torch.from_numpy(kept.astype(np.float32)).flatten(1)
     else:
         model = run.model()
         if reseed := getattr(model, "reseed", None):
