@@ -31,3 +31,15 @@ def test_later_paragraphs_of_an_item_begin_with_a_data_set():
     named = [text.split(": ", 1)[0] for item in ITEMS for text in item.prose[2:]]
     assert named
     assert {*named} <= known
+
+
+def test_reasons_name_their_data_set_where_several_stand_side_by_side(tmp_path):
+    item = next(item for item in ITEMS if item.name == "pathology")
+    for dataset in ("cifar10", "fashion-mnist"):
+        for augment in ("none", "mixup"):
+            fabricate(tmp_path, "deep", augment, dataset=dataset)
+    results = read_results(find_runs([tmp_path]))
+    regimes = [main_regime(results, dataset) for dataset in ("cifar10", "fashion-mnist")]
+    alone, both = item.render(regimes[0]).sentences, item.render(*regimes).sentences
+    assert f"cifar10: {alone[-1]}" in both
+    assert both[-1].startswith("fashion-mnist: ")

@@ -121,7 +121,10 @@ class Item:
         datasets = dict.fromkeys(result.recipe.dataset for result in sheet.results)
         reasons = dict(text.split(": ", 1) for text in self.prose[2:])
         sentences = [*self.prose[1:2], *(each for each in shown if isinstance(each, str))]
-        sentences += [reasons[dataset] for dataset in datasets if dataset in reasons]
+        named = {
+            d: f"{d}: {reasons[d]}" if len(datasets) > 1 else reasons[d] for d in datasets if d in reasons
+        }
+        sentences += named.values()
         tables = tuple(each for each in shown if isinstance(each, Table))
         figures = tuple(each for each in shown if isinstance(each, CaptionedFigure))
         return RenderedItem(tuple(filter(None, sentences)), tables, figures)
