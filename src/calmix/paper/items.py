@@ -49,6 +49,8 @@ def pathology(sheet: Sheet) -> Shown:
 
     cifar10: Mixup turns over-confidence into under-confidence in all three; ECE falls where the first was the
     larger.
+
+    cifar100: With 50 images of a class, pools are over-confident by about what Mixup adds to the gap.
     """
     pool, members = (q.ERROR, q.ECE), (q.MEMBER_ERROR, q.MEMBER_ECE)
     yield sheet.came_out(q.ERROR, q.ECE)
@@ -70,6 +72,8 @@ def reliability(sheet: Sheet) -> Shown:
 
     cifar10: One network is over-confident by many points, and Mixup takes most of its ECE away, as in the
     paper.
+
+    cifar100: The same: Mixup takes most of one network's ECE away; it leaves BE no longer over-confident.
 
     fashion-mnist: Mixup turns the over-confidence of one network into as much under-confidence.
     """
@@ -144,6 +148,9 @@ def camixup(sheet: Sheet) -> Shown:
 
     cifar10: CAMixup takes most of their over-confidence from BE and MC and overshoots with DE; all three lose
     some accuracy.
+
+    cifar100: BE with CAMixup is as accurate as without mixing and more accurate than with Mixup; it stays
+    somewhat over-confident, more so under corruption.
     """
     yield sheet.came_out(q.ACCURACY, q.ECE, q.GAP)
     yield sheet.table(sheet.item.title, q.ACCURACY, q.ECE, q.GAP, q.NLL, *CLEAN_AND_CORRUPTED[2:])
