@@ -63,6 +63,7 @@ REASONS = {
         "1": "one network, trained for as many epochs, does not lose; the reason is open",
         "2": "with 50 images of a class, pools are over-confident by about what Mixup adds to the gap",
         "3": "with 50 images of a class, members are over-confident with Mixup, too",
+        "5": "mixing every class takes nearly all over-confidence away here, so mixing fewer takes away less",
         "9": "CAMixup leaves the pool over-confident in nearly all corrupted sets, Mixup in two thirds",
         "13": "CAMixup leaves the pool over-confident in nearly all corrupted sets, so a temperature above 1 "
         "helps there too",
