@@ -49,7 +49,7 @@ def matrix_figure(judged: Sequence[ClaimResult], *, title: str = "") -> Figure:
         raise InputError("no claim has a part to draw")
     with styled():
         height = 1.3 + 0.32 * len(judged)
-        drawing, (axes,) = figure(2.2 + 0.25 * len(columns), height, title=title)
+        drawing, (axes,) = figure(2.2 + 0.19 * len(columns), height, title=title)
         for row, claim in enumerate(judged):
             for column, (dataset, ensemble) in enumerate(columns):
                 parts = [p for p in claim.parts if (p.dataset, p.ensemble) == (dataset, ensemble)]
@@ -75,7 +75,7 @@ def matrix_figure(judged: Sequence[ClaimResult], *, title: str = "") -> Figure:
             middle = sum(places) / len(places)
             upright = 90 if len(places) < 3 else 0
             look: Any = {"ha": "center", "va": "top", "fontsize": 8.5, "rotation": upright}
-            axes.text(middle, len(judged) - 0.3, plain(dataset), **look)
+            axes.text(middle, len(judged) - 0.3, plain(dataset).replace("-", "-\n"), **look)
             if places[0]:
                 axes.axvline(places[0] - 0.5, color=GREY, linewidth=0.6)
         add_legend(drawing, [Patch(color=colour, label=word) for word, colour in COLOURS.items()])
