@@ -60,7 +60,7 @@ REASONS = {
         "cause was not tested)",
     },
     "cifar100": {
-        "1": "one network, trained for as many epochs, does not lose; the reason is open",
+        "1": "one network, trained for as many epochs, hardly loses; the reason is open",
         "2": "with 50 images of a class, pools are over-confident by about what Mixup adds to the gap",
         "3": "with 50 images of a class, members are over-confident with Mixup, too",
         "5": "mixing every class takes nearly all over-confidence away here, so mixing fewer takes away less",
