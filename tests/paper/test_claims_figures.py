@@ -5,16 +5,19 @@ from calmix import InputError
 from calmix.paper.claims import ClaimResult, Part, judge_claims
 from calmix.paper.claims_figures import COLOURS, forest_figure, matrix_figure, short_name
 
+MNIST = ("batch", "mnist", "clean", "ECE: Mixup - none")
 PARTS = (
-    Part("batch", "mnist", "clean", "ECE: Mixup - none", 0.07, (0.06, 0.08), 0.05, 5, "shown"),
-    Part("deep", "mnist", "clean", "ECE: Mixup - none", -0.01, (-0.02, 0.01), None, 5, "undecided"),
+    Part(*MNIST, 0.07, (0.06, 0.08), 0.05, 5, "shown", regime="laptop"),
+    Part("deep", *MNIST[1:], -0.01, (-0.02, 0.01), None, 1, "undecided", True, regime="laptop"),
     Part("deep", "cifar10", "clean", "ECE: Mixup - none", missing="needs DE, Mixup"),
 )
 CLAIM = ClaimResult("2", "Mixup worsens the pool's ECE", PARTS)
 
 
 def test_the_matrix_has_a_square_for_each_part():
-    (axes,) = matrix_figure([CLAIM, ClaimResult("3", "another", PARTS[:1] * 2)]).axes
+    drawing = matrix_figure([CLAIM, ClaimResult("3", "another", PARTS[:1] * 2)])
+    assert drawing.get_suptitle() == "laptop, 1 to 5 seeds"  # of the parts that were run
+    (axes,) = drawing.axes
     squares = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
     assert len(squares) == 5
     assert [label.get_text() for label in axes.get_xticklabels()] == ["BE", "DE", "DE"]

@@ -35,7 +35,8 @@ Side: TypeAlias = Literal["above", "below"]
 
 @dataclass(frozen=True)
 class Part:
-    """One comparison with its verdict; `paper` is the paper's value of the estimate."""
+    """One comparison with its verdict; `paper` is the paper's value of the estimate, `regime` names the scale
+    of its runs and what they change of it."""
 
     ensemble: str
     dataset: str
@@ -48,6 +49,7 @@ class Part:
     verdict: str = "not run"
     provisional: bool = False
     missing: str = ""
+    regime: str = ""
 
     @property
     def in_points(self) -> bool:
@@ -223,15 +225,17 @@ def judge_claims(
         if dataset is not None and claim.dataset is None:
             chosen = [regime for regime in chosen if regime.dataset == dataset]
         chosen = chosen or [Regime(claim.dataset or dataset or "cifar10", "", {})]
-        outcomes: list[Outcome] = []
+        parts: list[Part] = []
+        sizes: list[Size] = []
         for judge in (Judge(regime, ensemble) for regime in chosen for ensemble in claim.ensembles):
             try:
-                outcomes += list(claim.rule(judge))
+                outcomes = list(claim.rule(judge))
             except NotRunError as missing:
-                outcomes.append(judge.not_run(claim.text, str(missing)))
-        parts = tuple(outcome for outcome in outcomes if isinstance(outcome, Part))
-        sizes = tuple(outcome for outcome in outcomes if isinstance(outcome, Size))
-        judged.append(ClaimResult(claim.id, claim.text, parts, sizes, claim.short or claim.text))
+                outcomes = [judge.not_run(claim.text, str(missing))]
+            parts += [replace(x, regime=judge.regime.name) for x in outcomes if isinstance(x, Part)]
+            sizes += [x for x in outcomes if isinstance(x, Size)]
+        text = claim.text
+        judged.append(ClaimResult(claim.id, text, tuple(parts), tuple(sizes), claim.short or text))
     return judged
 
 

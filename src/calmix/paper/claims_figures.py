@@ -3,7 +3,7 @@
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -13,6 +13,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from calmix.errors import InputError
 from calmix.paper.claims import ClaimResult, Part
+from calmix.paper.regime import seeds_text
 from calmix.report.figures import CaptionedFigure
 from calmix.report.style import GREY, INK, add_legend, figure, plain, styled
 from calmix.runs.recipe import ENSEMBLES
@@ -35,11 +36,11 @@ def claims_figures(judged: Sequence[ClaimResult]) -> Iterator[CaptionedFigure]:
     for claim in judged:
         if any(part.estimate is not None for part in claim.parts):
             caption = f"Claim {claim.id}: {claim.text}"
-            forest = forest_figure(claim, title=caption)
+            forest = forest_figure(claim, title=f"{caption} ({_subject(claim.parts)})")
             yield CaptionedFigure(f"claim-{claim.id}", caption, caption, f"{caption}: {claim.line}", forest)
 
 
-def matrix_figure(judged: Sequence[ClaimResult], *, title: str = "") -> Figure:
+def matrix_figure(judged: Sequence[ClaimResult]) -> Figure:
     """A row for each claim, a column for each ensemble of each data set, a square for each part in it.
 
     Columns are narrow, so that the words can still be read on a phone.
@@ -49,6 +50,7 @@ def matrix_figure(judged: Sequence[ClaimResult], *, title: str = "") -> Figure:
         raise InputError("no claim has a part to draw")
     with styled():
         height = 1.3 + 0.32 * len(judged)
+        title = _subject([part for claim in judged for part in claim.parts])
         drawing, (axes,) = figure(2.2 + 0.19 * len(columns), height, title=title)
         for row, claim in enumerate(judged):
             for column, (dataset, ensemble) in enumerate(columns):
@@ -80,6 +82,13 @@ def matrix_figure(judged: Sequence[ClaimResult], *, title: str = "") -> Figure:
                 axes.axvline(places[0] - 0.5, color=GREY, linewidth=0.6)
         add_legend(drawing, [Patch(color=colour, label=word) for word, colour in COLOURS.items()])
     return drawing
+
+
+def _subject(parts: Iterable[Part]) -> str:
+    """Scale and seeds of what was run, for the title of a figure; the rows or columns name the data sets."""
+    run = [part for part in parts if part.estimate is not None]
+    scales = dict.fromkeys(part.regime for part in run if part.regime)
+    return ", ".join([*scales, seeds_text(part.seeds for part in run)])
 
 
 def short_name(claim: ClaimResult) -> str:

@@ -149,8 +149,8 @@ def camixup(sheet: Sheet) -> Shown:
     cifar10: CAMixup takes most of their over-confidence from BE and MC and overshoots with DE; all three lose
     some accuracy.
 
-    cifar100: BE and MC with CAMixup are as accurate as without mixing and stay over-confident, more so under
-    corruption; Mixup of all classes takes nearly all of that away.
+    cifar100: All three with CAMixup are about as accurate as without mixing and stay over-confident, more so
+    under corruption; Mixup of all classes takes nearly all of that away.
     """
     yield sheet.came_out(q.ACCURACY, q.ECE, q.GAP)
     yield sheet.table(sheet.item.title, q.ACCURACY, q.ECE, q.GAP, q.NLL, *CLEAN_AND_CORRUPTED[2:])

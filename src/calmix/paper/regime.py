@@ -25,6 +25,17 @@ def method_title(method: Method) -> str:
     return f"{ENSEMBLES[method[0]].short}, {parse_augmentation(method[1]).title}"
 
 
+def seeds_text(counts: Iterable[int]) -> str:
+    """The numbers of seeds of several methods.
+
+    >>> seeds_text([5, 1, 3]), seeds_text([1, 1])
+    ('1 to 5 seeds', '1 seed')
+    """
+    some = sorted(counts) or [0]
+    seeds = " to ".join(map(str, dict.fromkeys((some[0], some[-1]))))
+    return f"{seeds} seed{'s' * (seeds != '1')}"
+
+
 @dataclass(frozen=True, eq=False)
 class Regime:
     """Evaluated runs of one data set in one regime; `left_out` counts those of its other regimes."""

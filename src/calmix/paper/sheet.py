@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from calmix.paper.numbers import published
 from calmix.paper.prose import came_out
-from calmix.paper.regime import Method, Regime
+from calmix.paper.regime import Method, Regime, seeds_text
 from calmix.report import figures
 from calmix.report.figures import CaptionedFigure
 from calmix.report.reliability import Curve, reliability_figure
@@ -168,11 +168,10 @@ class Sheet:
         results = self.results
         datasets = dict.fromkeys(result.recipe.dataset for result in results)
         scales = ", ".join(dict.fromkeys(result.recipe.scale for result in results))
-        counts = sorted({len({result.recipe.seed for result in some}) for some in self._by_method})
-        seeds = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else "0"
+        seeds = seeds_text(len({result.recipe.seed for result in some}) for some in self._by_method)
         *first, last = datasets or ("",)
         names = f"{', '.join(first)} and {last}" if first else last
-        return f"{names}, {scales} scale, {seeds} seed{'s' * (seeds != '1')}"
+        return f"{names}, {scales} scale, {seeds}"
 
     def groups(self, methods: Sequence[Method] = ()) -> list[Group]:
         """The methods that were run, data set by data set."""

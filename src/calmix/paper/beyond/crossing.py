@@ -18,7 +18,7 @@ from calmix.study.results import Result
 REGIMES: dict[str, tuple[int | None, ...]] = {
     "mnist": (250, 500, 1000, 2000, 4000),
     "fashion-mnist": (None,),
-    "cifar10": (None,),
+    "cifar10": (None, 10_000),
     "cifar100": (None,),
 }
 DIGITS, SMOKE = (60, 120, 250, 500), (40, 80, 120)
