@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import signal
 import sys
 import time
 from pathlib import Path
@@ -67,4 +68,5 @@ def _print(section: Section) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the processes that measure end with this one
     sys.exit(main(sys.argv[1:]))

@@ -53,6 +53,9 @@ def _large(full: bool) -> Iterator[Row]:
     ]
     yield Row("imagecorruptions at 224 x 224", 1e3 * sum(theirs), "ms per image")
     yield Row("  relative to ours", sum(theirs) / sum(ours), "x", at_least=5)
+    slowest = theirs.index(max(theirs))
+    rest = (sum(theirs) - theirs[slowest]) / (sum(ours) - ours[slowest])
+    yield Row(f"  without its slowest, {ALL_CORRUPTIONS[slowest]}", rest, "x", at_least=5)
     ratios = {name: b / a for name, a, b in zip(ALL_CORRUPTIONS, ours, theirs, strict=True)}
     for name in sorted(ratios, key=ratios.__getitem__)[: len(ratios) if full else 3]:
         yield Row(f"  {name}", ratios[name], "x")
@@ -73,7 +76,11 @@ def _public() -> Callable[..., Any] | None:
         public = importlib.import_module("imagecorruptions")
     except ImportError:
         return None
-    public.corruptions.gaussian = lambda x, sigma, multichannel: gaussian(x, sigma, channel_axis=-1)
+
+    def filtered(x: Any, sigma: float, multichannel: bool = False, **options: Any) -> Any:
+        return gaussian(x, sigma, channel_axis=-1 if multichannel else None, **options)
+
+    public.corruptions.gaussian = filtered
     return public.corrupt
 
 
