@@ -64,24 +64,22 @@ def _large(full: bool) -> Iterator[Row]:
 def _public() -> Callable[..., Any] | None:
     """`corrupt` of imagecorruptions 1.1.2, where it and scikit-image are installed, with the names back that
     it imports from setuptools, NumPy 1 and scikit-image 0.18."""
-    try:
-        from skimage.filters import gaussian
-    except ImportError:
-        return None
     package: Any = types.ModuleType("pkg_resources")
     package.resource_filename = lambda _, path: str(importlib.resources.files("imagecorruptions") / path)
     sys.modules.setdefault("pkg_resources", package)
     setattr(np, "float_", np.float64)  # noqa: B010
     try:
-        public = importlib.import_module("imagecorruptions")
+        filters: Any = importlib.import_module("skimage.filters")
+        public: Any = importlib.import_module("imagecorruptions")
     except ImportError:
         return None
 
-    def filtered(x: Any, sigma: float, multichannel: bool = False, **options: Any) -> Any:
-        return gaussian(x, sigma, channel_axis=-1 if multichannel else None, **options)
+    def gaussian(x: Any, sigma: float, multichannel: bool = False, **options: Any) -> Any:
+        return filters.gaussian(x, sigma, channel_axis=-1 if multichannel else None, **options)
 
-    public.corruptions.gaussian = filtered
-    return public.corrupt
+    public.corruptions.gaussian = gaussian
+    corrupted: Callable[..., Any] = public.corrupt
+    return corrupted
 
 
 def _seconds(images: NDArray[np.uint8], name: str, *, repeats: int) -> float:
