@@ -95,3 +95,13 @@ def test_numbers_have_six_digits(tmp_path):
     text = (folder / "summary.json").read_text()
     assert " " not in text
     assert all(len(str(value)) <= 12 for value in json.loads(text)["clean"]["pool"].values())
+
+
+def test_the_same_evidence_is_the_same_file(tmp_path):
+    run = fabricate(tmp_path / "runs", "deep", corrupted=(0.6, 0.8))
+    files = [keep_evidence(read_result(run), tmp_path / name) / FILE for name in ("a", "b")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    again = tmp_path / "again.npz"
+    with np.load(files[0]) as arrays:
+        np.savez_compressed(again, **arrays)
+    assert files[0].stat().st_size < again.stat().st_size

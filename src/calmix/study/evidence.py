@@ -9,6 +9,7 @@ the sums by bin of pool and members under corruption at severities 3 and 5.
 """
 
 import math
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,10 +48,22 @@ def keep_evidence(result: "Result", folder: Path, extra: Arrays | None = None) -
     arrays["edition"] = np.array(EDITION, dtype=np.uint8)
     arrays |= extra or {}
     target = create(recipe, folder, streams=False).folder
-    with files.replacing(target / FILE) as file:
-        np.savez_compressed(file, allow_pickle=False, **arrays)
+    write_arrays(target / FILE, arrays)
     write_json(target / "summary.json", _rounded(to_plain(result.summary)), indent=None)
     return target
+
+
+def write_arrays(path: Path, arrays: Arrays) -> None:
+    """An .npz file compressed by LZMA, a sixth smaller than NumPy's own for these arrays."""
+    with (
+        files.replacing(path) as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_LZMA) as archive,
+    ):
+        for name, array in arrays.items():
+            info = zipfile.ZipInfo(f"{name}.npy")  # of a fixed date: the same arrays are the same file
+            info.compress_type = zipfile.ZIP_LZMA
+            with archive.open(info, "w") as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def _of_deep_ensemble(result: "Result") -> Arrays:
