@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from statistics import fmean
 from typing import TypeAlias
 
 from calmix.errors import InputError
@@ -87,9 +88,14 @@ def main_regime(results: Iterable[Result], dataset: str) -> Regime:
 
 
 def main_regimes(results: Sequence[Result]) -> list[Regime]:
-    """The main regime of every data set, the one with the most runs first."""
-    counts = Counter(result.recipe.dataset for result in results)
-    return [main_regime(results, dataset) for dataset, _ in counts.most_common()]
+    """The main regime of every data set, the one with the lowest mean error first."""
+    names = dict.fromkeys(result.recipe.dataset for result in results)
+    return sorted((main_regime(results, name) for name in names), key=_mean_error)
+
+
+def _mean_error(regime: Regime) -> float:
+    runs = [result for some in regime.results.values() for result in some]
+    return 1 - fmean(r.summary.clean.pool.accuracy for r in runs if r.summary) if runs else 1.0
 
 
 def regime_names(recipe: Recipe) -> tuple[str, ...]:
