@@ -154,6 +154,26 @@ def top_label(bins: Bins) -> Callable[[Block], Terms]:
     return terms
 
 
+def top_label_sums(bins: Bins, num_bins: int) -> Callable[[Block], Tensor]:
+    """The sums of `top_label` for less: values and hits are counted together."""
+
+    def sums(block: Block) -> Tensor:
+        confidence, hit = block.confidence.double(), block.hit.double()
+        cell = bins(confidence[:, None], block.narrow)[:, 0]
+        return count_by_hit(cell.add_(hit, alpha=num_bins).long(), confidence, num_bins)
+
+    return sums
+
+
+def count_by_hit(cell: Tensor, value: Tensor, cells: int) -> Tensor:
+    """Sums (3, cells) of rows with one value each; the cell (B,) of a hit is `cells` further on."""
+    size, total = value.new_zeros(2, 2 * cells)
+    size.scatter_add_(0, cell, torch.ones_like(value))
+    total.scatter_add_(0, cell, value)
+    size, total = size.view(2, cells), total.view(2, cells)
+    return torch.stack([size.sum(0), total.sum(0), size[1]])
+
+
 def every_class(bins: Bins, num_bins: int, above: float = -math.inf) -> Callable[[Block], Terms]:
     """Each row adds its probabilities above a threshold, and a hit in its label's class."""
 
@@ -168,6 +188,30 @@ def every_class(bins: Bins, num_bins: int, above: float = -math.inf) -> Callable
         return Terms(cell, value, cell.gather(1, column[:, None])[:, 0], hit)
 
     return terms
+
+
+def every_class_sums(classes: int, num_bins: int) -> Callable[[Block], Tensor] | None:
+    """The sums of `every_class` for float32 and bins of equal width, the sizes all in the first bin: bin and
+    class of a value in one multiplication and addition. None where that may not be exact."""
+    width = num_bins + 2  # below the first bin is 0; above the last, what rounding put above 1
+    first = torch.arange(0, classes * width, width, dtype=torch.float64)
+    # Beside an edge a float32 times num_bins is a multiple of 2^-25 / num_bins, and a float64 has 53 bits.
+    if classes * width * num_bins > 1 << 26:
+        return None
+
+    def sums(block: Block) -> Tensor:
+        cell = torch.add(first, block.doubles, alpha=num_bins).ceil_().long()
+        added = first.new_zeros(3, classes * width)
+        column, hit = block.class_hit
+        added[1].scatter_add_(0, cell.view(-1), block.doubles.view(-1))
+        added[2].scatter_add_(0, cell.gather(1, column[:, None])[:, 0], hit)
+        added = added.view(3, classes, width)
+        added[..., 1] += added[..., 0]
+        added[..., num_bins] += added[..., num_bins + 1]
+        added[0, :, 1] = len(cell)
+        return added[..., 1 : num_bins + 1].reshape(3, -1)
+
+    return sums
 
 
 def few_above(

@@ -106,9 +106,9 @@ def tace(
 
 def ece_statistic(sample: Sample, *, num_bins: int = 15) -> Statistic:
     check_count("num_bins", num_bins)
-    return Statistic(
-        (1, num_bins), binning.top_label(binning.equal_width(num_bins)), mean_error, unit_interval
-    )
+    bins = binning.equal_width(num_bins)
+    sums = binning.top_label_sums(bins, num_bins)
+    return Statistic((1, num_bins), binning.top_label(bins), mean_error, unit_interval, sums)
 
 
 def ace_statistic(sample: Sample, *, num_bins: int = 15, classwise: bool = False) -> Statistic:
@@ -117,14 +117,11 @@ def ace_statistic(sample: Sample, *, num_bins: int = 15, classwise: bool = False
 
 def sce_statistic(sample: Sample, *, num_bins: int = 15, sizes: bool = True) -> Statistic:
     check_count("num_bins", num_bins)
-    return Statistic(
-        (sample.classes, num_bins),
-        binning.every_class(binning.equal_width(num_bins), num_bins),
-        mean_error,
-        unit_interval,
-        _few_above(sample, binning.cell_of_equal_width(num_bins), num_bins, 1 / num_bins, rest=True),
-        sizes,
-    )
+    shortcut = _few_above(sample, binning.cell_of_equal_width(num_bins), num_bins, 1 / num_bins, rest=True)
+    if shortcut is None and not sizes and sample.narrow:
+        shortcut = binning.every_class_sums(sample.classes, num_bins)
+    terms = binning.every_class(binning.equal_width(num_bins), num_bins)
+    return Statistic((sample.classes, num_bins), terms, mean_error, unit_interval, shortcut, sizes)
 
 
 def tace_statistic(sample: Sample, *, num_bins: int = 15, threshold: float = 0.01) -> Statistic:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from calmix.metrics.binning import Cells, Statistic, Terms
+from calmix.metrics.binning import Cells, Statistic, Terms, count_by_hit
 from calmix.metrics.checks import Array
 from calmix.metrics.errors import ece_statistic
 from calmix.metrics.sample import Block, Sample
@@ -66,7 +66,11 @@ def class_gap_statistic(sample: Sample) -> Statistic:
         group = block.group
         return Terms(group[:, None], block.confidence.double()[:, None], group, block.hit.double())
 
-    return Statistic((1, sample.groups), terms, gap_by_bin, lambda gap: gap)
+    def sums(block: Block) -> Tensor:
+        cell = torch.add(block.group, block.hit, alpha=sample.groups)
+        return count_by_hit(cell, block.confidence.double(), sample.groups)
+
+    return Statistic((1, sample.groups), terms, gap_by_bin, lambda gap: gap, sums)
 
 
 def gap_by_bin(cells: Cells) -> Tensor:

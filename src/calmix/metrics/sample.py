@@ -40,6 +40,8 @@ class Block:
     @cached_property
     def confidence(self) -> Tensor:
         """The largest probability of each row, (B,)."""
+        if self.probs.shape[1] == 2:  # in a third of the time of a reduction along rows
+            return torch.maximum(*self.probs.unbind(1))
         return self.probs.amax(1)
 
     @cached_property
@@ -153,6 +155,11 @@ class Sample:
         checks.check_length("group", group, self.size)
         self.groups = int(integers(group).max()) + 1 if num_groups is None else num_groups
         checks.check_count("num_groups", self.groups)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether blocks hold float32."""
+        return floats(self._probs[:0]).dtype == torch.float32
 
     def blocks(self, rows: int | None = None) -> Iterator[Block]:
         """The sample in validated blocks of `rows` examples; by default of BLOCK values."""
