@@ -57,6 +57,58 @@ def test_a_step_that_takes_too_long_is_not_waited_for(monkeypatch):
     assert time.monotonic() - began < 15
 
 
+class Finaliser:
+    """What a handler raises in it is dropped by Python."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __del__(self):
+        os.kill(os.getpid(), self.number)
+        time.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"), [(signal.SIGTERM, Terminated), (signal.SIGINT, KeyboardInterrupt)]
+)
+def test_a_signal_that_arrives_in_a_finaliser_is_not_lost(number, expected, capsys):
+    hook = sys.unraisablehook
+
+    def work():
+        Finaliser(number)
+        for _ in range(1000):
+            time.sleep(0.01)
+
+    with pytest.raises(expected), raising():
+        work()
+    assert sys.unraisablehook is hook
+    assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
+    assert not capsys.readouterr().err
+
+
+def test_other_errors_of_finalisers_are_shown_as_ever(capsys):
+    class Broken:
+        def __del__(self):
+            raise ValueError("defect")
+
+    with raising():
+        Broken()
+    assert "defect" in capsys.readouterr().err
+
+
+def test_an_error_that_the_signal_was_turned_into_is_the_signal():
+    def from_c():
+        try:
+            terminate()
+        except Terminated:
+            raise ValueError("could not determine the shape") from None
+
+    with pytest.raises(Terminated), raising():
+        from_c()
+    with pytest.raises(ValueError, match="another"), raising():
+        raise ValueError("another")
+
+
 def test_handlers_of_others_are_left_alone():
     calls = []
     before = signal.signal(signal.SIGTERM, lambda *_: calls.append(True))

@@ -10,11 +10,12 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
 GRACE_SECONDS = 5.0  # for the step that is being computed when SIGTERM arrives
+AGAIN_SECONDS = 0.01  # until an exception that Python dropped is raised once more
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 _terminated = threading.Event()
 _sections = 0  # of `at_checkpoints`
@@ -30,17 +31,24 @@ class Terminated(BaseException):
 def raising() -> Iterator[None]:
     """SIGTERM raises `Terminated` in the block: at once, or within `at_checkpoints` where `check` is called.
 
-    Only in the main thread, and where nobody else handles the signal.
+    Only in the main thread, and where nobody else handles the signal. A handler may run in any line of
+    Python: where that is a finaliser or a callback, Python drops what it raises, and it is raised once more;
+    where it is called from C, another error may come out, which is `Terminated` all the same.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         yield
         return
     signal.signal(signal.SIGTERM, _on_sigterm)
+    hook, sys.unraisablehook = sys.unraisablehook, _on_unraisable
     try:
         yield
+    except Exception:
+        check()
+        raise
     finally:
         _set_alarm(0)
+        sys.unraisablehook = hook
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         _terminated.clear()
 
@@ -135,18 +143,31 @@ def _on_sigterm(*_: object) -> None:
         _set_alarm(GRACE_SECONDS)
 
 
+def _on_unraisable(dropped: "sys.UnraisableHookArgs") -> None:
+    if not issubclass(dropped.exc_type, Terminated | KeyboardInterrupt):
+        sys.__unraisablehook__(dropped)
+    elif issubclass(dropped.exc_type, KeyboardInterrupt):
+        _set_alarm(AGAIN_SECONDS, _on_late_interrupt)
+    else:
+        _set_alarm(AGAIN_SECONDS)
+
+
 def _on_alarm(*_: object) -> None:
     raise Terminated
 
 
-def _set_alarm(seconds: float) -> None:
-    """The end of the grace period; 0 calls it off. Windows has no such alarm."""
+def _on_late_interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _set_alarm(seconds: float, handler: Callable[..., None] = _on_alarm) -> None:
+    """Call a handler that raises, after the grace period; 0 calls it off. Windows has no such alarm."""
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         return
     if seconds:
-        signal.signal(signal.SIGALRM, _on_alarm)
+        signal.signal(signal.SIGALRM, handler)
         signal.setitimer(signal.ITIMER_REAL, seconds)
-    elif signal.getsignal(signal.SIGALRM) is _on_alarm:
+    elif signal.getsignal(signal.SIGALRM) in (_on_alarm, _on_late_interrupt):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
 

@@ -203,4 +203,5 @@ def _work(pipe: Connection, context: Context) -> None:
             result = try_task(task, context, reporter)
         except Exception:
             result = TaskResult(task, traceback.format_exc())
+        interrupts.check()  # an error may be what became of the signal
         pipe.send(result)
