@@ -5,7 +5,7 @@ import os
 import pytest
 
 from calmix import InputError, locks
-from calmix.locks import lock, remove_leftovers
+from calmix.locks import clear_leftovers, lock, remove_leftovers
 
 
 def test_leftovers_of_killed_processes_are_removed_by_the_next_holder(tmp_path):
@@ -39,6 +39,17 @@ def sleep(ready, end):
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
+def test_what_a_holder_is_writing_is_no_leftover(tmp_path):
+    """Another process may gather the members while one that was started again writes its history."""
+    part = tmp_path / ".metrics.jsonl.0123abcd.part"
+    with lock(tmp_path):
+        part.write_bytes(b"half")
+        clear_leftovers(tmp_path)
+        assert part.exists()
+    clear_leftovers(tmp_path)
+    assert not part.exists()
+
+
 def test_a_forked_process_does_not_keep_the_lock(tmp_path):
     fork = multiprocessing.get_context("fork")
     ready, end = fork.Event(), fork.Event()

@@ -58,11 +58,18 @@ def is_read_only(error: OSError) -> bool:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove temporary files of processes that were killed; only where no other process writes."""
+    """Remove temporary files of processes that were killed; only where no other process writes (`clear_leftovers`)."""
     for pattern in LEFTOVERS:
         for path in folder.glob(pattern):
             with contextlib.suppress(OSError):
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Remove temporary files of processes that were killed, unless a process holds the folder: a member that
+    was started again writes its history once more although it had finished."""
+    with contextlib.suppress(InputError, OSError), lock(folder):
+        pass
 
 
 def _descriptor(file_lock: FileLock) -> int:

@@ -11,7 +11,7 @@ import torch
 
 from calmix import ensembles, interrupts
 from calmix.errors import InputError, at_least, at_most
-from calmix.locks import remove_leftovers
+from calmix.locks import clear_leftovers
 from calmix.progress import Message, Reporter, ignore
 from calmix.runs import checkpoint
 from calmix.runs.build import Splits, build_ensemble, check_build, load_splits
@@ -188,7 +188,7 @@ def _write_ensemble(run: Run, splits: Splits, reporter: Reporter) -> None:
             part.load_state_dict(state["model"])
             history += position_of(state).history
         parts.append(part)
-        remove_leftovers(run.stream_folder(k))  # nobody writes there any more
+        clear_leftovers(run.stream_folder(k))
     deep = recipe.ensemble == "deep"
     model = ensembles.DeepEnsemble([part.member(0) for part in parts]) if deep else parts[0]  # type: ignore[operator]
     write_epochs(run.folder / "metrics.jsonl", history)
