@@ -58,7 +58,7 @@ def is_read_only(error: OSError) -> bool:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove temporary files of processes that were killed; only where no other process writes (`clear_leftovers`)."""
+    """Remove temporary files of processes that were killed; only where no other process writes."""
     for pattern in LEFTOVERS:
         for path in folder.glob(pattern):
             with contextlib.suppress(OSError):

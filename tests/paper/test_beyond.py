@@ -5,9 +5,11 @@ from types import SimpleNamespace
 import pytest
 
 from calmix.paper.beyond.crossing import _gap_sentences
+from calmix.paper.beyond.cure import Remedy, _among_the_best, _is_sure
 from calmix.paper.items import select_items
 from calmix.paper.reproduce import plan_items, render_plan
 from calmix.sources.catalogue import Entry
+from calmix.study.estimates import Estimate
 from calmix.study.results import read_results
 from tests.fabricate import fabricate, random_predictions
 
@@ -92,7 +94,22 @@ def test_cure_names_a_winner_or_none(tmp_path):
     assert "Mixup + joint calibrator" in labels
     assert "Mixup, off for the last tenth" in labels
     assert [row[0].text for row in winners.rows] == ["ECE %", "NLL"]  # nothing was corrupted
-    assert all(row[4].text in (row[1].text, "not decided") for row in winners.rows)
+    for row in winners.rows:
+        assert row[5].text == (row[1].text if row[4].value == 0 else "not decided")
+    everywhere = (
+        shown.sentences[0].partition("worse than the best on any of them: ")[2].rstrip(".").split("; ")
+    )
+    assert {*everywhere} <= {*labels, ""}
+
+
+def test_rows_as_good_as_the_best_are_those_whose_interval_holds_zero():
+    ranked = [
+        (Remedy(name), Estimate(value, 5, 0.1**2, 20))
+        for name, value in (("RegMixup", 1.0), ("MixupMP", 1.2), ("CAMixup", 1.31), ("Mixup", 7.0))
+    ]
+    assert [r.name for r in _among_the_best(ranked)] == ["RegMixup", "MixupMP"]
+    assert not _is_sure(ranked)
+    assert _is_sure([ranked[0], ranked[-1]])
 
 
 def test_validation_size_has_a_curve_for_each_ensemble(tmp_path):

@@ -168,8 +168,10 @@ class CureStudy:
         mixup = self.estimate(Remedy("Mixup"), q.ECE) if "Mixup" in self.results else None
         if mixup is None or len(ranked) < 2:
             return ""
-        sure = [quantity.title for quantity, others in self._rankings() if _is_sure(others)]
+        rankings = self._rankings()
+        sure = [quantity.title for quantity, others in rankings if _is_sure(others)]
         decided = f"There is a winner beyond noise for {' and '.join(sure)}." if sure else ""
+        everywhere = [r.label for r, _ in ranked if all(r in _among_the_best(some) for _, some in rankings)]
         texts = [
             f"On {dataset} Mixup has an ECE of {100 * mixup.value:.2f} %.",
             f"Of the {len(ranked)} ranked rows the lowest is {self._row_text(*ranked[0])}.",
@@ -178,7 +180,10 @@ class CureStudy:
         if as_accurate and as_accurate[0] != ranked[0]:
             row = self._row_text(*as_accurate[0])
             texts.append(f"Of those at least as accurate as Mixup in the mean it is {row}.")
-        return " ".join([*texts, decided or "No row is the best beyond noise on any measure."])
+        texts.append(decided or "No row is the best beyond noise on any measure.")
+        if everywhere:
+            texts.append(f"Not shown to be worse than the best on any of them: {'; '.join(everywhere)}.")
+        return " ".join(texts)
 
     def _accuracy_to_mixup(self, remedy: Remedy) -> float:
         own, mixup = self.estimate(remedy, q.ACCURACY), self.estimate(Remedy("Mixup"), q.ACCURACY)
@@ -217,16 +222,21 @@ class CureStudy:
         return Table(caption, ("remedy", *(x.heading for x in heads)), tuple(rows))
 
     def winners_table(self) -> Table:
-        """For each measure but accuracy: the best, its difference to the next, and whether that is sure."""
+        """For each measure but accuracy: the best, its difference to the next, how many others are as good
+        within noise, and the winner where there are none."""
         rows = [_winner_row(quantity, ranked) for quantity, ranked in self._rankings()]
-        columns = ("measure", "the best", "the next", "difference", "winner")
+        columns = ("measure", "the best", "the next", "difference", "others as good within noise", "winner")
         return Table("The winner of each measure, where one is sure", columns, tuple(rows))
 
 
+def _among_the_best(ranked: Sequence[tuple[Remedy, Estimate]]) -> list[Remedy]:
+    """The first, and those of the others whose difference to it has an interval that holds 0."""
+    (best, first), *others = ranked
+    return [best, *(remedy for remedy, other in others if (first - other).interval.high >= 0)]
+
+
 def _is_sure(ranked: Sequence[tuple[Remedy, Estimate]]) -> bool:
-    """Whether the interval of the first one's difference to every other remedy excludes 0."""
-    first = ranked[0][1]
-    return all((first - other).interval.high < 0 for _, other in ranked[1:])
+    return len(_among_the_best(ranked)) == 1
 
 
 def _winner_row(quantity: Quantity, ranked: Sequence[tuple[Remedy, Estimate]]) -> tuple[Cell, ...]:
@@ -234,4 +244,6 @@ def _winner_row(quantity: Quantity, ranked: Sequence[tuple[Remedy, Estimate]]) -
     interval = (first - other).interval
     text = interval_text(interval, signed=True, factor=quantity.factor, digits=quantity.digits)
     winner = best.label if _is_sure(ranked) else "not decided"
-    return Cell(quantity.heading), Cell(best.label), Cell(second.label), Cell(text), Cell(winner)
+    others = len(_among_the_best(ranked)) - 1
+    number = Cell(f"{others} of {len(ranked) - 1}", others)
+    return Cell(quantity.heading), Cell(best.label), Cell(second.label), Cell(text), number, Cell(winner)
