@@ -12,6 +12,8 @@ from scipy import ndimage
 from calmix.corruptions.draws import Draws
 from calmix.corruptions.pixels import Images, Reals, truncate, truncate_single
 
+STRIP = 32  # pixels of a strip of a zoomed image
+
 
 def smooth(values: Reals, sigma: float) -> Reals:
     """A Gaussian of `sigma` pixels over axes 1 and 2, edges repeated, cut at four sigma."""
@@ -112,25 +114,45 @@ def zoom_blur(images: Images, stop: float, step: float) -> Images:
     """The mean of the image and of its zooms by 1, 1 + step, ... below `stop`; the image counts twice.
 
     A zoom is one matrix for the rows and one for the columns; the matrices of all zooms are concatenated, so
-    that two products are enough.
+    that two products are enough, cut into strips where an image is wider than one: a zoom moves no pixel far.
     """
     _, height, width, channels = images.shape
     count, down, across = _zooms(height, width, stop, step)
     planes = torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2), dtype=np.float32))
     total = planes.clone()
     for image, sums in zip(planes, total, strict=True):
-        sums += down @ (image.view(-1, width) @ across).view(channels, -1, width)
+        columns = [image[..., source].reshape(-1, len(matrix)) @ matrix for _, source, matrix in across]
+        strips = [part.view(channels, height, count, -1) for part in columns]
+        zoomed = strips[0] if len(strips) == 1 else torch.cat(strips, -1)
+        for strip, source, matrix in down:
+            sums[:, strip] += matrix @ zoomed[:, source].reshape(channels, -1, width)
     mean = total.numpy().transpose(0, 2, 3, 1) / np.float32(count + 1)
     return truncate_single(mean)
 
 
+Strips = list[tuple[slice, slice, torch.Tensor]]  # of the output, of the input, and the matrix between them
+
+
 @functools.lru_cache(maxsize=8)
-def _zooms(height: int, width: int, stop: float, step: float) -> tuple[int, torch.Tensor, torch.Tensor]:
-    """The number of zooms, and their matrices: (height, height x zoom) and (width, zoom x width)."""
+def _zooms(height: int, width: int, stop: float, step: float) -> tuple[int, Strips, Strips]:
+    """The number of zooms, and their matrices strip by strip: of the rows (strip, source x zoom), of the
+    columns (source, zoom x strip)."""
     factors = np.arange(1, stop, step)
-    down = np.stack([zoom_matrix(height, factor) for factor in factors], axis=-1).reshape(height, -1)
-    across = np.concatenate([zoom_matrix(width, factor).T for factor in factors], axis=1)
-    return len(factors), torch.from_numpy(down), torch.from_numpy(across)
+    down = [(to, source, part.permute(1, 2, 0).flatten(1)) for to, source, part in _strips(height, factors)]
+    across = [(to, source, part.permute(2, 0, 1).flatten(1)) for to, source, part in _strips(width, factors)]
+    return len(factors), down, across
+
+
+def _strips(length: int, factors: npt.NDArray[np.float64]) -> Strips:
+    """Strips of the output, what they need of the input, and the matrices, (zoom, strip, source)."""
+    matrices = torch.from_numpy(np.stack([zoom_matrix(length, factor) for factor in factors]))
+    strips = []
+    for start in range(0, length, STRIP):
+        strip = slice(start, min(start + STRIP, length))
+        used = matrices[:, strip].any(dim=1).any(dim=0).nonzero()
+        source = slice(int(used[0]), int(used[-1]) + 1)
+        strips.append((strip, source, matrices[:, strip, source]))
+    return strips
 
 
 @functools.lru_cache(maxsize=8)
