@@ -90,10 +90,14 @@ def summary(sections: Sequence[str]) -> str:
     for text in sections:
         name = text.splitlines()[0].removeprefix("## ")
         held += text.count(" | ok |")
+        above = ""  # the row that those indented below it belong to
         for line in text.splitlines():
+            cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))]
+            what = cells[0].removeprefix("&emsp;")
+            indented = what != cells[0]
+            above = above if indented else what
             if "**exceeded**" in line:
-                cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))]
-                what = cells[0].replace("&emsp;", "")
+                what = f"{above}, {what}" if indented else what
                 missed.append(f"- {name}: {what}: {cells[1]} {cells[2]} ({cells[3]})")
             if line.startswith("**Not complete:**"):
                 missed.append(f"- {name}: not complete")

@@ -48,7 +48,7 @@ def test_page_counts_limits_and_names_what_is_missed(tmp_path):
         "Limits kept: 1; exceeded or not complete: 2.",
         "",
         "- metrics: not complete",
-        r"- metrics: time \| all: 3 s (at most 2)",
+        r"- metrics: speed, time \| all: 3 s (at most 2)",
     ]
 
 
