@@ -177,6 +177,7 @@ def test_a_checkpoint_of_another_recipe_is_refused(tmp_path):
         {"epoch": None},
         {"step": 10**6},
         {"loss": [1]},
+        pytest.param({"loss": 10**400}, id="loss beyond float64"),
         {"history": 3},
         {"model": {}},
         {"mixer": 7},

@@ -138,6 +138,7 @@ class Trainer:
             raise ValueError(f"it is at epoch {position.epoch}, step {position.step}")
         if not all(isinstance(number, int | float) for number in (position.loss, position.seconds)):
             raise ValueError(f"its loss is {type(position.loss).__name__}")
+        position.loss, position.seconds = float(position.loss), float(position.seconds)
         if len(position.history) != position.epoch:
             raise ValueError(
                 f"it is at epoch {position.epoch} with {len(position.history)} epochs of history"
