@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from calmix.paper.beyond.crossing import _gap_sentences
-from calmix.paper.beyond.cure import Remedy, _among_the_best, _is_sure
+from calmix.paper.beyond.cure import Remedy, _among_the_best, _is_known, _is_sure
 from calmix.paper.items import select_items
 from calmix.paper.reproduce import plan_items, render_plan
 from calmix.sources.catalogue import Entry
@@ -110,6 +110,8 @@ def test_rows_as_good_as_the_best_are_those_whose_interval_holds_zero():
     assert [r.name for r in _among_the_best(ranked)] == ["RegMixup", "MixupMP"]
     assert not _is_sure(ranked)
     assert _is_sure([ranked[0], ranked[-1]])
+    assert _is_known(ranked)
+    assert not _is_known([*ranked, (Remedy("none", "joint"), Estimate(1.1, 1))])  # one seed: no interval
 
 
 def test_validation_size_has_a_curve_for_each_ensemble(tmp_path):

@@ -1,5 +1,6 @@
 """Is there a complete cure for deep ensembles? Every remedy in one table, and the winner if there is one."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -172,6 +173,8 @@ class CureStudy:
         sure = [quantity.title for quantity, others in rankings if _is_sure(others)]
         decided = f"There is a winner beyond noise for {' and '.join(sure)}." if sure else ""
         everywhere = [r.label for r, _ in ranked if all(r in _among_the_best(some) for _, some in rankings)]
+        if not all(_is_known(others) for _, others in rankings):
+            everywhere = []
         texts = [
             f"On {dataset} Mixup has an ECE of {100 * mixup.value:.2f} %.",
             f"Of the {len(ranked)} ranked rows the lowest is {self._row_text(*ranked[0])}.",
@@ -235,6 +238,12 @@ def _among_the_best(ranked: Sequence[tuple[Remedy, Estimate]]) -> list[Remedy]:
     return [best, *(remedy for remedy, other in others if (first - other).interval.high >= 0)]
 
 
+def _is_known(ranked: Sequence[tuple[Remedy, Estimate]]) -> bool:
+    """Whether every difference to the first has an interval: what is done after training needs two seeds."""
+    first = ranked[0][1]
+    return all(math.isfinite((first - other).half_width) for _, other in ranked[1:])
+
+
 def _is_sure(ranked: Sequence[tuple[Remedy, Estimate]]) -> bool:
     return len(_among_the_best(ranked)) == 1
 
@@ -245,5 +254,6 @@ def _winner_row(quantity: Quantity, ranked: Sequence[tuple[Remedy, Estimate]]) -
     text = interval_text(interval, signed=True, factor=quantity.factor, digits=quantity.digits)
     winner = best.label if _is_sure(ranked) else "not decided"
     others = len(_among_the_best(ranked)) - 1
-    number = Cell(f"{others} of {len(ranked) - 1}", others)
+    known = _is_known(ranked)
+    number = Cell(f"{others} of {len(ranked) - 1}" if known else "unknown", others if known else None)
     return Cell(quantity.heading), Cell(best.label), Cell(second.label), Cell(text), number, Cell(winner)
