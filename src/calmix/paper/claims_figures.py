@@ -2,7 +2,6 @@
 
 import math
 import textwrap
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -106,9 +105,9 @@ def _columns(judged: Sequence[ClaimResult]) -> list[tuple[str, str]]:
         for part in claim.parts
         if part.verdict != "not run" or part.dataset != "folder"
     }
-    order = list(ENSEMBLES)
-    run = Counter(part.dataset for claim in judged for part in claim.parts if part.verdict != "not run")
-    return sorted(pairs, key=lambda pair: (-run[pair[0]], pair[0], order.index(pair[1])))
+    ensembles = list(ENSEMBLES)
+    datasets = list(dict.fromkeys(part.dataset for claim in judged for part in claim.parts))  # as judged
+    return sorted(pairs, key=lambda pair: (datasets.index(pair[0]), ensembles.index(pair[1])))
 
 
 def forest_figure(claim: ClaimResult, *, title: str = "") -> Figure:

@@ -86,7 +86,17 @@ def cure(sheet: Sheet) -> Shown:
     """Which remedy keeps Mixup's accuracy and loses its under-confidence, clean and under corruption? Lower
     is better in all but accuracy. Ranked are remedies that are not shown to lose more than 0.22 points of
     accuracy to Mixup; a winner of a measure is named only where the 95 % interval of its difference to every
-    other of them excludes 0."""
+    other of them excludes 0.
+
+    The paper finds that CAMixup does not fully cure deep ensembles, and leaves the question open.
+
+    mnist: The rows named last have in common that they train on clean images as they are, in every step or in
+    the last third of the epochs (that this is the reason was not tested).
+
+    cifar10: RegMixup and MixupMP, which train on clean and mixed images together and take twice as long, are
+    two to three points more accurate than Mixup, with an ECE of 1.1 to 1.3 % before any calibration. Mixup
+    that is off for the last third becomes over-confident again, as these networks are without it.
+    """
     study = CureStudy.of(sheet)
     if not study.remedies:
         raise NotRunError("a deep ensemble")
