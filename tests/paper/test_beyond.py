@@ -75,7 +75,7 @@ def test_compounding_compares_the_forecast_with_what_was_measured(tmp_path):
 
 def test_cure_names_a_winner_or_none(tmp_path):
     shown = rendered(tmp_path, "cure")
-    remedies, winners = shown.tables
+    (_, sentence), (remedies, winners) = shown.sentences, shown.tables
     accuracy = {row[0].text: row[1].value for row in remedies.rows}
     ece = {row[0].text: row[2].value for row in remedies.rows}
     best = winners.rows[0][1].text
@@ -88,7 +88,7 @@ def test_cure_names_a_winner_or_none(tmp_path):
         ("as accurate as Mixup in the mean it is", kept),
     ):
         row = f"{100 * ece[label]:.2f} %, {label} (accuracy {100 * to_mixup[label]:+.2f} points, 2 seeds)"
-        assert f"{phrase} {row}" in shown.sentences[0]
+        assert f"{phrase} {row}" in sentence
     labels = [row[0].text for row in remedies.rows]
     assert "CAMixup, margin 0.02" in labels
     assert "Mixup + joint calibrator" in labels
@@ -97,7 +97,7 @@ def test_cure_names_a_winner_or_none(tmp_path):
     for row in winners.rows:
         assert row[5].text == (row[1].text if row[4].value == 0 else "not decided")
     everywhere = (
-        shown.sentences[0].partition("worse than the best on any of them: ")[2].rstrip(".").split("; ")
+        sentence.partition("worse than the best on any of them: ")[2].rstrip(".").split("; ")
     )
     assert {*everywhere} <= {*labels, ""}
 
