@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from calmix.metrics import Interval
-from calmix.paper.claims import CLAIMS, WORDS, claims_record, judge_claims, verdict
+from calmix.paper.claims import CLAIMS, claims_record, judge_claims
+from calmix.paper.judging import WORDS, verdict
 from calmix.paper.numbers import NUMBERS
 from calmix.paper.page import claims_table
 from calmix.study.results import read_results

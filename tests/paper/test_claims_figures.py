@@ -2,8 +2,9 @@ import pytest
 from matplotlib.patches import Rectangle
 
 from calmix import InputError
-from calmix.paper.claims import ClaimResult, Part, judge_claims
+from calmix.paper.claims import judge_claims
 from calmix.paper.claims_figures import COLOURS, forest_figure, matrix_figure, short_name
+from calmix.paper.judging import ClaimResult, Part
 
 MNIST = ("batch", "mnist", "clean", "ECE: Mixup - none")
 PARTS = (

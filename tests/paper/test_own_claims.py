@@ -8,7 +8,7 @@ from tests.fabricate import fabricate
 from tests.scenarios import run_command
 
 FILE = '''
-from calmix.paper.claims import Claim
+from calmix.paper.judging import Claim
 from calmix.study import quantities as q
 
 @Claim("mine", ("deep",))

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
 from calmix.errors import InputError
-from calmix.paper.claims import ClaimResult, Part
+from calmix.paper.judging import ClaimResult, Part
 from calmix.paper.regime import seeds_text
 from calmix.report.figures import CaptionedFigure
 from calmix.report.style import GREY, INK, add_legend, figure, plain, styled

@@ -3,7 +3,7 @@
 A claim is a function with a docstring, the claim in words, that is decorated with `Claim(id, ensembles)` and
 yields comparisons of the `Judge` it is given, each judged as the paper's claims are:
 
-    from calmix.paper.claims import Claim
+    from calmix.paper.judging import Claim
     from calmix.study import quantities as q
 
     @Claim("pool", ("deep",))
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from calmix.errors import InputError
-from calmix.paper.claims import Claim
+from calmix.paper.judging import Claim
 
 DEFAULT_NAME = "CLAIMS"
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from rich.console import Console
 
 from calmix import files
-from calmix.paper.claims import ClaimResult, Part, judge_claims
+from calmix.paper.claims import judge_claims
 from calmix.paper.claims_figures import claims_figures
 from calmix.paper.items import PAPER
+from calmix.paper.judging import ClaimResult, Part
 from calmix.paper.reproduce import ItemPlan
 from calmix.paper.sheet import RenderedItem
 from calmix.progress import Progress, Reporter, ignore

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from calmix import files
 from calmix.paper.beyond.crossing import crossing
-from calmix.paper.claims import TOY, ClaimResult, Part, judge_claims
+from calmix.paper.claims import TOY, judge_claims
 from calmix.paper.claims_figures import matrix_figure
+from calmix.paper.judging import ClaimResult, Part
 from calmix.paper.page import CLAIMS_NOTE, part_text
 from calmix.paper.prose import came_out
 from calmix.paper.regime import Regime, main_regimes
