@@ -3,9 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from calmix.metrics import Interval
 from calmix.paper.claims import CLAIMS, claims_record, judge_claims
-from calmix.paper.judging import WORDS, verdict
+from calmix.paper.judging import WORDS
 from calmix.paper.numbers import NUMBERS
 from calmix.paper.page import claims_table
 from calmix.study.results import read_results
@@ -56,26 +55,6 @@ def judged(results, **options):
 
 def parts_of(claim):
     return {(part.dataset, part.ensemble, part.comparison): part for part in claim.parts}
-
-
-@pytest.mark.parametrize(
-    ("ends", "side", "margin", "word"),
-    [
-        ((1, 0.5, 1.5), "above", 0, "shown"),
-        ((1, -0.5, 1.5), "above", 0, "consistent"),
-        ((-1, -1.5, 0.5), "above", 0, "undecided"),
-        ((-1, -1.5, -0.5), "above", 0, "contradicted"),
-        ((1, 0.5, 1.5), "below", 0, "contradicted"),
-        ((-1, -1.5, -0.5), "below", 0, "shown"),
-        ((0.3, -0.1, 0.7), "below", 0, "undecided"),
-        ((0.3, 0.1, 0.5), "below", 0.4, "consistent"),
-        ((0.3, 0.25, 0.35), "below", 0.4, "shown"),
-        ((0.6, 0.5, 0.7), "below", 0.4, "contradicted"),
-        ((0.6, 0.5, 0.7), "above", 0.4, "shown"),
-    ],
-)
-def test_the_word_for_an_interval(ends, side, margin, word):
-    assert verdict(Interval(*ends), side, margin) == word
 
 
 def test_claims_have_the_ids_of_the_table():

@@ -13,9 +13,8 @@ from calmix.runs.evaluate import evaluate
 from calmix.runs.folder import read_epochs
 from calmix.runs.launch import Machine
 from calmix.runs.predict import predict_logits
-from calmix.runs.presets import preset
-from calmix.runs.recipe import ENSEMBLES, Recipe
-from calmix.runs.trainer import Trainer, learning_rate, validation_interval
+from calmix.runs.recipe import ENSEMBLES
+from calmix.runs.trainer import Trainer
 from tests.scenarios import tiny, trained
 
 
@@ -33,18 +32,6 @@ def trainer(recipe, folder, *, member=0, reporter=ignore, save_seconds=1e9):
         reporter=reporter,
         save_seconds=save_seconds,
     )
-
-
-def test_steps_warm_up_and_decay():
-    recipe = Recipe(learning_rate=0.4, epochs=10, warmup_epochs=2.0, decay_epochs=(5, 8), decay_ratio=0.1)
-    rates = [learning_rate(recipe, epoch) for epoch in (0, 1, 2, 4.99, 5, 8, 9.9)]
-    assert rates == pytest.approx([0, 0.2, 0.4, 0.4, 0.04, 0.004, 0.004])
-
-
-def test_one_cycle_rises_for_a_fifth_and_ends_at_zero():
-    recipe = Recipe(learning_rate=1.0, epochs=10, schedule="one-cycle")
-    rates = [learning_rate(recipe, epoch) for epoch in (0, 1, 2, 6, 10)]
-    assert rates == pytest.approx([0, 0.5, 1.0, 0.5, 0])
 
 
 @pytest.mark.parametrize("ensemble", ENSEMBLES)
@@ -124,19 +111,6 @@ def test_the_numbers_of_an_epoch_are_those_of_its_validation_logits(tmp_path):
     assert epoch.gap_members == tuple(metrics.gap(member.softmax(-1), labels) for member in logits)
 
 
-@pytest.mark.parametrize(
-    ("ensemble", "augment", "interval"),
-    [
-        *[("single", "camixup", 1), ("mc", "camixup", 1), ("single", "mixup", 4), ("batch", "none", 4)],
-        *[("mc", "none", 7), ("single", "regmixup", 2)],
-    ],
-)
-def test_validation_takes_a_tenth_of_the_time_where_nothing_is_decided_by_it(ensemble, augment, interval):
-    """1,000 images each: a third of an epoch for one sample, two thirds for two, half with double rows."""
-    recipe = preset("mnist", ensemble, augment)
-    assert validation_interval(recipe, 1000, 1000) == interval
-
-
 def test_epochs_without_a_validation_have_no_numbers_of_it(tmp_path):
     run = trained(tiny(epochs=6, train_size=80, validation_size=80), tmp_path)
     assert [epoch.accuracy is not None for epoch in run.history] == [False, False, False, True, False, True]
@@ -213,10 +187,3 @@ def test_time_in_which_a_stream_waits_is_not_counted(tmp_path, monkeypatch):
     stream.decide(logits)
     (epoch,) = read_epochs(tmp_path / "metrics.jsonl")
     assert epoch.seconds == 0
-
-
-def test_cosine_warms_up_and_ends_at_zero():
-    recipe = Recipe(schedule="cosine", learning_rate=0.2, epochs=10, warmup_epochs=2.0)
-    rates = [learning_rate(recipe, epoch) for epoch in (0, 1, 2, 6, 10)]
-    assert rates == pytest.approx([0.0, 0.1, 0.2, 0.1, 0.0])
-    assert learning_rate(recipe.replace(warmup_epochs=0.0), 5) == pytest.approx(0.1)

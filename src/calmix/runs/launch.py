@@ -17,8 +17,9 @@ from calmix.runs import checkpoint
 from calmix.runs.build import Splits, build_ensemble, check_build, load_splits
 from calmix.runs.coupling import train_coupled
 from calmix.runs.folder import Run, create, lock, open_run, write_epochs
+from calmix.runs.position import position_of
 from calmix.runs.recipe import Recipe
-from calmix.runs.trainer import Trainer, position_of
+from calmix.runs.trainer import Trainer
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

@@ -7,10 +7,8 @@ saved random state.
 
 import contextlib
 import dataclasses
-import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,48 +19,22 @@ from calmix import augment, data, ensembles, files, interrupts, metrics, seeds
 from calmix.errors import InputError
 from calmix.predictions import pool
 from calmix.progress import Finished, Numbers, Progress, Reporter
-from calmix.records import from_plain
 from calmix.runs import checkpoint
 from calmix.runs.batch_views import BatchViews
 from calmix.runs.build import Splits, build_ensemble, build_mixer
 from calmix.runs.code import in_words, is_code
 from calmix.runs.embedding import mix_points, mixing
 from calmix.runs.folder import Epoch, epoch_line, write_epochs
+from calmix.runs.position import Position, resumed
 from calmix.runs.predict import predict_logits
 from calmix.runs.recipe import Recipe
+from calmix.runs.schedule import learning_rate, validation_interval
 from calmix.runs.standardise import set_statistics
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 MOMENTUM = 0.9
-
-
-def learning_rate(recipe: Recipe, epoch: float) -> float:
-    """The rate at a moment of training, `epoch` counted with its fraction.
-
-    Steps: linear warm-up, then a factor at each of `decay_epochs`. One-cycle: linear up to the peak over the
-    first fifth, linear down to zero over the rest. Cosine: linear warm-up, then half a cosine down to zero.
-    """
-    if recipe.schedule == "one-cycle":
-        done = epoch / recipe.epochs
-        return recipe.learning_rate * min(done / 0.2, (1 - done) / 0.8)
-    warm = min(1.0, epoch / recipe.warmup_epochs) if recipe.warmup_epochs else 1.0
-    if recipe.schedule == "cosine":
-        after = max(0.0, epoch - recipe.warmup_epochs) / max(recipe.epochs - recipe.warmup_epochs, 1e-9)
-        return recipe.learning_rate * warm * (1 + math.cos(math.pi * min(1.0, after))) / 2
-    return recipe.learning_rate * warm * recipe.decay_ratio ** sum(epoch >= e for e in recipe.decay_epochs)
-
-
-@dataclass
-class Position:
-    """How far training has come: the epoch, and within it the step, the sum of losses and the seconds."""
-
-    epoch: int = 0
-    step: int = 0
-    loss: float = 0.0
-    seconds: float = 0.0
-    history: list[Epoch] = field(default_factory=list)
 
 
 class Trainer:
@@ -120,30 +92,12 @@ class Trainer:
             self.save()  # a full disk shows now, not after the first epoch
         else:
             with checkpoint.restoring(self.folder):
-                self.position = self._checked(state)
+                self.position = resumed(state, self.recipe, self.steps)
                 self.model.load_state_dict(state["model"])
                 checkpoint.load_optimiser(self.optimiser, state["optimiser"])
                 self.mixer.load_state_dict(state["mixer"])
         if self.fabric.is_global_zero:
             write_epochs(self.folder / "metrics.jsonl", self.position.history)
-
-    def _checked(self, state: dict[str, Any]) -> Position:
-        """The position in a checkpoint, which must be one of this recipe's training."""
-        position, name = position_of(state), state.get("recipe", self.recipe.name)
-        if name != self.recipe.name:
-            raise ValueError(f"it is a checkpoint of {name}")
-        places = position.epoch, position.step, len(position.history)
-        inside = all(type(place) is int and place >= 0 for place in places)
-        if not inside or position.epoch > self.recipe.epochs or position.step > self.steps:
-            raise ValueError(f"it is at epoch {position.epoch}, step {position.step}")
-        if not all(isinstance(number, int | float) for number in (position.loss, position.seconds)):
-            raise ValueError(f"its loss is {type(position.loss).__name__}")
-        position.loss, position.seconds = float(position.loss), float(position.seconds)
-        if len(position.history) != position.epoch:
-            raise ValueError(
-                f"it is at epoch {position.epoch} with {len(position.history)} epochs of history"
-            )
-        return position
 
     @property
     def finished(self) -> bool:
@@ -393,28 +347,6 @@ class Trainer:
         self.reporter(Progress(self.name, record.epoch * self.steps, total, text))
         if self.finished:
             self.reporter(Finished(self.name, text))
-
-
-def validation_interval(recipe: Recipe, train_size: int, validation_size: int) -> int:
-    """Epochs between two validations: one where CAMixup decides by them, else so many that they take at most
-    a tenth of the time, a forward pass counted as a third of a training step.
-
-    >>> validation_interval(Recipe(), train_size=1000, validation_size=1000)
-    4
-    """
-    if recipe.needs_validation:
-        return 1
-    samples = min(recipe.members, recipe.validation_samples) if recipe.ensemble == "mc" else 1
-    cost = samples * validation_size / 3 / (train_size * recipe.rows_per_image)
-    return max(1, math.ceil(10 * cost))
-
-
-def position_of(state: dict[str, Any]) -> Position:
-    """The position in a checkpoint."""
-    names = [f.name for f in dataclasses.fields(Position)]
-    position = Position(**{name: state[name] for name in names})
-    position.history = [from_plain(Epoch, epoch, "history") for epoch in position.history]
-    return position
 
 
 def _join(pieces: Sequence[augment.Batch]) -> augment.Batch:

@@ -20,7 +20,8 @@ from calmix.runs.evaluate import compute_metrics
 from calmix.runs.launch import Machine
 from calmix.runs.own import load_data
 from calmix.runs.recipe import Recipe
-from calmix.runs.trainer import Trainer, validation_interval
+from calmix.runs.schedule import validation_interval
+from calmix.runs.trainer import Trainer
 from calmix.sources.catalogue import look_up
 from calmix.study.plan import Plan, State, locate_run, run_state
 
