@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from calmix import InputError
 from calmix.metrics import Interval
 from calmix.study import quantities as q
 from calmix.study.estimates import INFLUENCES, Estimate, NotRunError, SeedVariance, estimate
@@ -92,6 +91,13 @@ def test_other_images_are_independent():
     assert difference.half_width == pytest.approx(1.959964 * math.sqrt(1 / 2 + 4 / 2), rel=1e-6)
 
 
+def test_a_difference_to_what_has_no_known_noise_of_images_has_none_either():
+    known, unknown = Estimate(2.0, 1, 0.0, 0, {"digits": np.array([-1.0, 1.0])}), Estimate(1.0, 1)
+    assert (known - unknown).half_width == (unknown - known).half_width == math.inf
+    seeds = Estimate(1.0, 3, 0.04, 2) - Estimate(0.0, 3, 0.0, 2, {"digits": np.array([-1.0, 1.0])})
+    assert seeds.half_width == pytest.approx(4.302653 * 0.2, rel=1e-6)
+
+
 def test_logarithms():
     each = Estimate(4.0, 2, 0.09, 3, {"digits": np.array([-1.0, 1.0])})
     assert each.log().value == pytest.approx(math.log(4))
@@ -120,7 +126,7 @@ def test_every_quantity_with_influences_has_them(tmp_path):
             each = estimate([result], quantity, SeedVariance())
             assert each.value == quantity.of(result)
             (influence,) = each.influences.values()
-            assert len(influence) == (200 if INFLUENCES[quantity.name] in ("ca", "cece") else 2000)
+            assert len(influence) == (200 if INFLUENCES[quantity.name][0] in ("ca", "cece") else 2000)
 
 
 def test_clean_and_corrupted_images_are_two_sets(tmp_path):
@@ -155,7 +161,7 @@ def test_predictions_that_are_gone_are_named(tmp_path):
     run.predictions_path("fog-3").unlink()
     run.influences_path.unlink()
     for quantity, name in ((q.ECE, "has no test predictions"), (q.CORRUPTED_ECE, r"fog-3\.npz")):
-        with pytest.raises(InputError, match=name):
+        with pytest.raises(NotRunError, match=name):
             estimate([read_result(run)], quantity, SeedVariance())
 
 

@@ -85,9 +85,17 @@ def test_recipes_of_equal_content_are_one_group_whatever_their_scale(tmp_path):
     other = folder.create(runs[1].replace(scale="laptop", seed=1), tmp_path / "c")
     group, *rest = read_results([*map(folder.open_run, tmp_path.glob("*/*"))]).groups()
     assert not rest
-    assert len(group.results) == 3
+    assert len(group.results) == 2  # the same run in two folders counts once
     assert [result.run.folder for result in group.results if result.recipe.seed == 1] == [other.folder]
-    assert len(group.summaries) == 2  # of those that are evaluated
+    assert len(group.summaries) == 1  # of those that are evaluated
+
+
+def test_of_one_run_in_several_folders_the_most_complete_is_read(tmp_path):
+    run = fabricate(tmp_path / "runs", "deep", corrupted=(0.7, 0.8))
+    fabricate(tmp_path / "a", "deep")
+    folder.create(run.recipe, tmp_path / "z")
+    (result,) = read_results([*map(folder.open_run, tmp_path.glob("*/*"))])
+    assert result.run.folder == run.folder
 
 
 def test_a_run_that_has_just_begun(tmp_path):

@@ -16,7 +16,7 @@ VERSION = 1
 
 def group_rows(groups: Sequence[Group], quantities: Sequence[Quantity]) -> list[dict[str, Any]]:
     """A dictionary for each group: what it is, its number of runs, and of each quantity mean and standard
-    deviation as fractions; None where it is unknown."""
+    deviation as fractions (None where it is unknown) and the number of runs that have it."""
     rows = []
     for group in groups:
         row: dict[str, Any] = {
@@ -31,6 +31,7 @@ def group_rows(groups: Sequence[Group], quantities: Sequence[Quantity]) -> list[
             values = quantity.values(group.results)
             row[quantity.name] = statistics.fmean(values) if values else None
             row[f"{quantity.name}_sd"] = statistics.stdev(values) if len(values) > 1 else None
+            row[f"{quantity.name}_n"] = len(values)
         rows.append(row)
     return rows
 

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import rich.table
@@ -211,13 +211,21 @@ def _with_numbers(
     for quantity in quantities:
         values = [quantity.values(group.results) for group in groups]
         best = _best(quantity, groups, values)
-        cells = [mean_cell(quantity, some, best=marked) for some, marked in zip(values, best, strict=True)]
+        cells = [
+            _of_some(mean_cell(quantity, some, best=marked), len(some), len(group.summaries))
+            for some, marked, group in zip(values, best, groups, strict=True)
+        ]
         table = _with(table, quantity.heading, cells, quantity.description)
         numbers = [published(quantity, group) if published else None for group in groups]
         if any(numbers):
             cells = [paper_cell(quantity, n, some) for n, some in zip(numbers, values, strict=True)]
             table = _with(table, "paper", cells, "the published number of the column before")
     return table
+
+
+def _of_some(cell: Cell, count: int, runs: int) -> Cell:
+    """The cell, which says so where fewer than all evaluated runs have the quantity."""
+    return replace(cell, text=f"{cell.text} ({count} of {runs})") if 0 < count < runs else cell
 
 
 def _best(quantity: Quantity, groups: Sequence[Group], values: Sequence[Sequence[float]]) -> list[bool]:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri, stdtrit  # scipy.stats takes four times as long to import
 
+from calmix.errors import InputError
 from calmix.metrics import Interval
 from calmix.study.quantities import Quantity
 from calmix.study.results import Result
@@ -21,14 +22,12 @@ from calmix.study.results import Result
 Array = npt.NDArray[np.float64]
 LEVEL = 0.95
 
-# Quantities with an influence of each image; the others have their seeds alone.
-INFLUENCES = {
-    **{
-        n: n
-        for n in ("accuracy", "ece", "gap", "member_ece", "member_gap", "compounding", "dce", "ca", "cece")
-    },
-    "scaling_change": "ece",  # of the unscaled error: an upper bound, because most of it cancels
-    "corrupted_scaling_change": "cece",
+# Quantities with an influence of each image, and what it is multiplied by; the others have their seeds alone.
+KNOWN = ("accuracy", "ece", "gap", "member_ece", "member_gap", "compounding", "dce", "ca", "cece")
+INFLUENCES = {name: (name, 1.0) for name in KNOWN} | {
+    # The scaled error's influences are of about the same size, and add where a temperature overshoots.
+    "scaling_change": ("ece", 2.0),
+    "corrupted_scaling_change": ("cece", 2.0),
 }
 
 
@@ -57,7 +56,7 @@ class SeedVariance:
 @dataclass(frozen=True, eq=False)
 class Estimate:
     """A mean over `seeds`, its variance by training with its degrees of freedom, and the influence of each
-    test image on it, by image set."""
+    test image on it, by image set; none where the noise of images is not known."""
 
     value: float
     seeds: int
@@ -67,7 +66,9 @@ class Estimate:
 
     def __sub__(self, other: "Estimate") -> "Estimate":
         mine, theirs = self.influences, other.influences
-        influences = {key: np.asarray(mine.get(key, 0.0) - theirs.get(key, 0.0)) for key in mine | theirs}
+        influences = {}
+        if mine and theirs:  # where one side's noise is not known, that of the difference is not
+            influences = {key: np.asarray(mine.get(key, 0.0) - theirs.get(key, 0.0)) for key in mine | theirs}
         seeds, degrees = min(self.seeds, other.seeds), min(self.degrees, other.degrees)
         variance = self.seed_variance + other.seed_variance
         return Estimate(self.value - other.value, seeds, variance, degrees, influences)
@@ -104,8 +105,9 @@ def estimate(results: Sequence[Result], quantity: Quantity, variance: SeedVarian
         lacking = next((result.run.folder.name for result in results if quantity.of(result) is None), "a run")
         raise NotRunError(f"{quantity.title} of {lacking}")
     influences = {}
-    if name := INFLUENCES.get(quantity.noise or quantity.name):
-        arrays = [result.influence(name) for result in results]
+    name, factor = INFLUENCES.get(quantity.noise or quantity.name, ("", 1.0))
+    if name:
+        arrays = [factor * _influence(result, name) for result in results]
         condition = "corrupted" if name in ("ca", "cece") else "clean"
         key = f"{results[0].recipe.dataset}, {condition}, {len(arrays[0])} images"
         if all(len(array) == len(arrays[0]) for array in arrays):
@@ -113,3 +115,10 @@ def estimate(results: Sequence[Result], quantity: Quantity, variance: SeedVarian
     count = len(values)
     mean = statistics.fmean(value for value in values if value is not None)
     return Estimate(mean, count, variance.variance / count, variance.degrees, influences)
+
+
+def _influence(result: Result, name: str) -> Array:
+    try:
+        return result.influence(name)
+    except InputError as error:
+        raise NotRunError(str(error)) from None

@@ -14,7 +14,8 @@ TRUSTED = 0.02  # share of the work after which its measured speed replaces the 
 class OverallProgress:
     """A reporter that passes every event on, and after each says how much of all tasks is done.
 
-    `weights` are hours of each task by its name, forecast (`in_hours`) or relative; `workers` run at once.
+    `weights` are hours of what is left of each task by its name, forecast (`in_hours`) or relative; `workers`
+    run at once. What a task had done when it was resumed is no part of it.
     """
 
     reporter: Reporter
@@ -24,6 +25,7 @@ class OverallProgress:
     clock: Callable[[], float] = time.monotonic
     shares: dict[str, float] = field(default_factory=dict)
     finished: set[str] = field(default_factory=set)
+    before: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.started = self.clock()
@@ -31,7 +33,9 @@ class OverallProgress:
     def __call__(self, event: Event) -> None:
         self.reporter(event)
         if isinstance(event, Progress) and event.task in self.weights:
-            share = min(1.0, event.done / event.total) if event.total else 0.0
+            done = min(1.0, event.done / event.total) if event.total else 0.0
+            before = self.before.setdefault(event.task, done)
+            share = (done - before) / (1 - before) if before < 1 else 1.0
             self.shares[event.task] = max(self.shares.get(event.task, 0.0), share)
             self.report()
         elif isinstance(event, Finished) and event.task in self.weights:

@@ -164,8 +164,10 @@ def _with_joint(quantity: Quantity) -> Quantity:
     def read(result: Result) -> float | None:
         return None if result.joint is None or math.isnan(value := result.joint[place]) else float(value)
 
-    text = f"{quantity.title} with the joint calibrator"
-    return replace(quantity, name=f"joint_{quantity.name}", description=text, of=read)
+    text, name = f"{quantity.title} with the joint calibrator", f"joint_{quantity.name}"
+    # It changes few decisions, so accuracy keeps its noise of test images; the errors' is not known.
+    noise = quantity.name if quantity.better == "higher" else ""
+    return replace(quantity, name=name, description=text, of=read, noise=noise)
 
 
 JOINT_ACCURACY, JOINT_ECE, JOINT_NLL, JOINT_CORRUPTED_ACCURACY, JOINT_CORRUPTED_ECE, JOINT_CORRUPTED_NLL = (

@@ -98,6 +98,8 @@ class Result:
     @cached_property
     def joint(self) -> npt.NDArray[np.float64] | None:
         """Scores with the joint calibrator, in the order of `study.joint.METRICS`."""
+        if self.recipe.train_on_validation:  # a calibrator is not fitted on training images
+            return None
         if not all(self.run.predictions_path(what).exists() for what in ("validation", "test")):
             return self._kept("joint")
         corrupted = self.summary is not None and self.summary.corrupted_scores() is not None
@@ -127,7 +129,8 @@ class Result:
             by_member.setdefault(epoch.member, []).append(epoch.seconds)
         if by_member:
             return sum(len(seconds) * statistics.median(seconds) for seconds in by_member.values())
-        return None if self.evidence is None else float(self.evidence["seconds"])
+        seconds = math.nan if self.evidence is None else float(self.evidence["seconds"])
+        return None if math.isnan(seconds) else seconds
 
     @cached_property
     def last_losses(self) -> list[float]:
@@ -246,10 +249,14 @@ class Group:
 
 
 class Results(Sequence[Result]):
-    """Runs in the order of data set, ensemble, augmentation and seed."""
+    """Runs in the order of data set, ensemble, augmentation and seed; of those with the same recipe, as in a
+    folder of runs and its evidence, the one that has most."""
 
     def __init__(self, results: Iterable[Result]) -> None:
-        self._results = sorted(results, key=_order)
+        by_recipe: dict[Recipe, Result] = {}
+        for result in sorted(results, key=_completeness):
+            by_recipe[result.recipe] = result
+        self._results = sorted(by_recipe.values(), key=_order)
 
     def __getitem__(self, place):  # type: ignore[no-untyped-def]
         return self._results[place]
@@ -277,6 +284,12 @@ class Results(Sequence[Result]):
 
 def read_results(runs: Iterable[Run]) -> Results:
     return Results(read_result(run) for run in runs)
+
+
+def _completeness(result: Result) -> tuple[bool, bool, bool, str]:
+    evaluated, corrupted = bool(result.summary), bool(result.summary and result.summary.corrupted)
+    predictions = result.run.predictions_path("test").exists()
+    return evaluated, corrupted, predictions, str(result.run.folder)
 
 
 def _order(result: Result) -> tuple[object, ...]:

@@ -36,7 +36,7 @@ def subset_scores(predictions: Predictions) -> Array:
 
 
 def subsets(members: int, size: int) -> list[tuple[int, ...]]:
-    """All subsets of a size, or so many of them drawn with a fixed seed that each member is in as many.
+    """All subsets of a size, or MAX_SUBSETS of them drawn with a fixed seed, each member in about as many.
 
     >>> subsets(3, 2)
     [(0, 1), (0, 2), (1, 2)]
