@@ -1,7 +1,10 @@
+import dataclasses
+from types import SimpleNamespace
+
 import pytest
 
 from calmix.paper.items import ITEMS
-from calmix.paper.regime import main_regime, main_regimes, method_title, regime_names
+from calmix.paper.regime import main_regime, main_regimes, method_title, planned_regime, regime_names
 from calmix.runs import folder
 from calmix.runs.presets import SCALES, preset
 from calmix.runs.recipe import ENSEMBLES
@@ -34,6 +37,49 @@ def test_the_authors_scripts_are_one_regime_of_all_ensembles(scale):
         for augment in ("none", "mixup", "augmix+camixup")
     }
     assert names == {f"{scale}, the authors' scripts"}
+
+
+def with_own_parts(recipe, *, mixing=False):
+    """The recipe with data, and perhaps a mixing, of the user's own, whose files are gone."""
+    recipe = dataclasses.replace(recipe, dataset="gone.npz", digests={"dataset": "0" * 64})
+    if not mixing:
+        return recipe
+    digests = recipe.digests | {"mixing": "1" * 64}
+    return dataclasses.replace(recipe, mixing="gone.py:make", digests=digests)
+
+
+def evaluated(*recipes):
+    clean = SimpleNamespace(pool=SimpleNamespace(accuracy=0.8))
+    return [SimpleNamespace(recipe=recipe, summary=SimpleNamespace(clean=clean)) for recipe in recipes]
+
+
+def test_regimes_of_the_users_own_data_are_told_by_their_runs_and_no_file_is_read():
+    none, mixup = (with_own_parts(preset("digits", "deep", a, scale="laptop")) for a in ("none", "mixup"))
+    options = none.network_options | {"dropout": 0.1}
+    mc = dataclasses.replace(none, ensemble="mc", members=20, network_options=options)
+    own = with_own_parts(preset("digits", "deep", scale="laptop"), mixing=True)
+    longer = none.replace(epochs=99)
+    regime = main_regime(evaluated(none, mixup, mc, own, longer), "gone.npz")
+    assert set(regime.results) == {("deep", "none"), ("deep", "mixup"), ("mc", "none"), ("deep", own.augment)}
+    assert (regime.name, regime.left_out) == ("laptop", 1)
+    (regime,) = main_regimes(evaluated(longer))
+    assert regime.name == "laptop"
+
+
+def test_an_own_mixing_on_a_built_in_data_set_is_of_its_preset():
+    recipe = preset("digits", "deep", "mixup", scale="laptop")
+    own = dataclasses.replace(recipe, mixing="gone.py:make", digests={"mixing": "1" * 64})
+    assert regime_names(own) == ("laptop", "laptop, train on validation")
+    assert regime_names(own.replace(epochs=7))[0] == "laptop, epochs 7"
+
+
+def test_what_was_planned_together_is_one_regime():
+    """Four members are what the preset has of a deep ensemble, and not of MC-dropout."""
+    recipes = [preset("digits", e, scale="laptop").replace(members=4) for e in ("deep", "mc")]
+    assert [set(main_regime(evaluated(*recipes), "digits").results)] == [{("deep", "none")}]
+    regime = planned_regime(evaluated(*recipes), "digits")
+    assert set(regime.results) == {("deep", "none"), ("mc", "none")}
+    assert regime.left_out == 0
 
 
 def test_runs_are_gathered_by_method_and_seed(tmp_path):

@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from statistics import fmean
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from calmix.errors import InputError
 from calmix.runs.augmentation import parse_augmentation
 from calmix.runs.presets import preset
 from calmix.runs.recipe import ENSEMBLES, Recipe
@@ -16,6 +15,12 @@ from calmix.study.quantities import Quantity
 from calmix.study.results import Group, Result
 
 Method: TypeAlias = tuple[str, str]  # ensemble, augmentation
+MAIN_SCALE = "laptop"  # of this project's own study
+# Fields that say which method a run is, or which of its seeds.
+OF_METHOD = {
+    *("ensemble", "transform", "mixing", "mixing_digest", "gap_of", "smoothing"),
+    *("seed", "train_on_validation"),
+}
 
 
 def method_title(method: Method) -> str:
@@ -58,10 +63,7 @@ class Regime:
 
     def estimate(self, method: Method, quantity: Quantity) -> Estimate:
         """A quantity of a method, with the variance over seeds that all methods of the regime share."""
-        try:
-            return estimate(self[method], quantity, self._variance(quantity))
-        except InputError as error:
-            raise NotRunError(str(error)) from None
+        return estimate(self[method], quantity, self._variance(quantity))
 
     def _variance(self, quantity: Quantity) -> SeedVariance:
         if quantity not in self._variances:
@@ -77,14 +79,25 @@ class Regime:
 def main_regime(results: Iterable[Result], dataset: str) -> Regime:
     """The regime in which a data set has the most evaluated runs."""
     evaluated = [r for r in results if r.recipe.dataset == dataset and r.summary]
-    counts = Counter(name for result in evaluated for name in regime_names(result.recipe))
+    names = _names_by_recipe([result.recipe for result in evaluated])
+    counts = Counter(name for result in evaluated for name in names[result.recipe])
     name = counts.most_common(1)[0][0] if counts else ""
+    chosen = [result for result in evaluated if name in names[result.recipe]]
+    return Regime(dataset, name, _by_method(chosen), len(evaluated) - len(chosen))
+
+
+def planned_regime(results: Iterable[Result], dataset: str) -> Regime:
+    """All evaluated runs of a data set, which were planned to be compared: one for each method and seed."""
+    evaluated = [r for r in results if r.recipe.dataset == dataset and r.summary]
+    return replace(main_regime(evaluated, dataset), results=_by_method(evaluated), left_out=0)
+
+
+def _by_method(results: Iterable[Result]) -> dict[Method, tuple[Result, ...]]:
     by_method: dict[Method, tuple[Result, ...]] = {}
-    for result in sorted(evaluated, key=lambda result: result.recipe.seed):
-        if name in regime_names(result.recipe):
-            method = result.recipe.ensemble, result.recipe.augment
-            by_method[method] = (*by_method.get(method, ()), result)
-    return Regime(dataset, name, by_method, len(evaluated) - counts[name])
+    for result in sorted(results, key=lambda result: result.recipe.seed):
+        method = result.recipe.ensemble, result.recipe.augment
+        by_method[method] = (*by_method.get(method, ()), result)
+    return by_method
 
 
 def main_regimes(results: Sequence[Result]) -> list[Regime]:
@@ -113,18 +126,58 @@ def regime_names(recipe: Recipe) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _regime_names(recipe: Recipe, scale: str) -> tuple[str, ...]:
+    if "dataset" in recipe.digests:  # no preset knows it
+        return _with_reading(recipe, scale)
     paper, scripts = (_changes(recipe, paper_code=paper_code) for paper_code in (False, True))
     changes = ["the authors' scripts", *scripts] if len(scripts) < len(paper) else paper
-    name = ", ".join([scale, *changes])
+    return _with_reading(recipe, ", ".join([scale, *changes]))
+
+
+def _with_reading(recipe: Recipe, name: str) -> tuple[str, ...]:
     if recipe.train_on_validation:
         return (f"{name}, train on validation",)
     return (name, f"{name}, train on validation") if recipe.needs_validation else (name,)
 
 
 def _changes(recipe: Recipe, *, paper_code: bool) -> list[str]:
-    method = recipe.dataset, recipe.ensemble, recipe.augment
+    """What a recipe changes of its preset; no file is read, also where its mixing is the user's own."""
+    augmentation = recipe.augmentation
+    if "mixing" in recipe.digests:
+        augmentation = replace(augmentation, mixing="mixup")
+    method = recipe.dataset, recipe.ensemble, str(augmentation)
     plain = preset(*method, scale=recipe.scale, paper_code=paper_code, seed=recipe.seed)
     plain = plain.replace(train_on_validation=recipe.train_on_validation, gap_of=recipe.gap_of)
     fields, usual = recipe.flat(), plain.flat()
     names = [name for name in fields | usual if fields.get(name) != usual.get(name)]
-    return [f"{name.replace('_', ' ')} {fields.get(name)}" for name in names]
+    return [_change(name, fields) for name in names if name not in OF_METHOD]
+
+
+def _names_by_recipe(recipes: Sequence[Recipe]) -> dict[Recipe, tuple[str, ...]]:
+    """The regimes of each recipe of one data set. The user's own data have no preset to compare with: there
+    the usual value of a field is the one that most of these runs have."""
+    if not any("dataset" in recipe.digests for recipe in recipes):
+        return {recipe: regime_names(recipe) for recipe in recipes}
+    flat = {recipe: recipe.flat() for recipe in recipes}
+    usual: dict[tuple[str, str], Counter[str]] = {}
+    for recipe, fields in flat.items():
+        for name, value in fields.items():
+            usual.setdefault((name, _bound_to(name, recipe)), Counter())[str(value)] += 1
+    names = {}
+    for recipe, fields in flat.items():
+        compared = {name: str(value) for name, value in fields.items() if name not in OF_METHOD}
+        changes = [
+            _change(name, fields)
+            for name, value in compared.items()
+            if usual[name, _bound_to(name, recipe)].most_common(1)[0][0] != value
+        ]
+        names[recipe] = _with_reading(recipe, ", ".join([recipe.scale, *changes]))
+    return names
+
+
+def _bound_to(name: str, recipe: Recipe) -> str:
+    """What a field's usual value depends on: members on the ensemble, alpha on the mixing."""
+    return {"members": recipe.ensemble, "dropout": recipe.ensemble, "alpha": recipe.mixing}.get(name, "")
+
+
+def _change(name: str, fields: Mapping[str, Any]) -> str:
+    return f"{name.replace('_', ' ')} {fields.get(name)}"

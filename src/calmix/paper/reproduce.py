@@ -8,7 +8,7 @@ from typing import Any
 from calmix import data
 from calmix.corruptions import CORRUPTIONS
 from calmix.errors import InputError, at_least
-from calmix.paper.regime import main_regime
+from calmix.paper.regime import planned_regime
 from calmix.paper.sheet import Item, RenderedItem, Variant, render_item
 from calmix.paper.toy import surface_evidence
 from calmix.progress import Finished, Progress, Reporter, ignore
@@ -160,7 +160,7 @@ def render_plan(
         elif item.variants is None:
             chosen = [by_recipe[recipe] for recipe in plan.recipes(item) if recipe in by_recipe]
             datasets = (item.dataset,) if item.dataset else plan.datasets
-            rendered[item.name] = render_item(item, [main_regime(chosen, name) for name in datasets])
+            rendered[item.name] = render_item(item, [planned_regime(chosen, name) for name in datasets])
         else:
             rendered[item.name] = _join(list(_render_variants(plan, item, by_recipe)))
     reporter(Finished("tables and figures", f"{len(plan.items)} items"))

@@ -189,6 +189,8 @@ class Recipe:
             if isinstance(value, float) and math.isinf(value):
                 raise InputError(f"{name} must be finite, got {value}")
             object.__setattr__(self, name, value)
+        if self.ensemble == "mc":  # MC-dropout has one network to judge
+            object.__setattr__(self, "gap_of", "member")
         for name in self.digests:
             one_of("digest", name, ("dataset", "network", "mixing"))
         for name, valid in (("dataset", data.NAMES), ("network", NETWORKS)):
@@ -251,8 +253,7 @@ class Recipe:
 
     @property
     def augmentation(self) -> Augmentation:
-        gap_of = "member" if self.ensemble == "mc" else self.gap_of  # MC-dropout has one network to judge
-        return Augmentation(self.transform, self.mixing, gap_of, self.smoothing)
+        return Augmentation(self.transform, self.mixing, self.gap_of, self.smoothing)
 
     @property
     def augment(self) -> str:
