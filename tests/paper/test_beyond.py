@@ -1,14 +1,16 @@
 """Items beyond the paper, drawn from fabricated runs."""
 
+import statistics
 from types import SimpleNamespace
 
 import pytest
 
 from calmix.paper.beyond.crossing import _gap_sentences
-from calmix.paper.beyond.cure import Remedy, _among_the_best, _is_known, _is_sure
+from calmix.paper.beyond.cure import CureStudy, Ranking, Remedy
 from calmix.paper.items import select_items
 from calmix.paper.reproduce import plan_items, render_plan
 from calmix.sources.catalogue import Entry
+from calmix.study import quantities as q
 from calmix.study.estimates import Estimate
 from calmix.study.results import read_results
 from tests.fabricate import fabricate, random_predictions
@@ -80,9 +82,7 @@ def test_cure_names_a_winner_or_none(tmp_path):
     ece = {row[0].text: row[2].value for row in remedies.rows}
     best = winners.rows[0][1].text
     to_mixup = {label: value - accuracy["Mixup"] for label, value in accuracy.items()}
-    kept = min(
-        (label for label in ece if to_mixup[label] >= 0 and not label.startswith("Mixup")), key=ece.get
-    )
+    kept = min((label for label in ece if to_mixup[label] >= 0 and label != "Mixup"), key=ece.get)
     for phrase, label in (
         ("ranked rows the lowest is", best),
         ("as accurate as Mixup in the mean it is", kept),
@@ -100,16 +100,41 @@ def test_cure_names_a_winner_or_none(tmp_path):
     assert {*everywhere} <= {*labels, ""}
 
 
+def ranking(*estimates):
+    rows = tuple((Remedy(name), value) for name, value in estimates)
+    return Ranking(q.ECE, rows, tuple(rows[0][1] - value for _, value in rows[1:]))
+
+
 def test_rows_as_good_as_the_best_are_those_whose_interval_holds_zero():
-    ranked = [
-        (Remedy(name), Estimate(value, 5, 0.1**2, 20))
-        for name, value in (("RegMixup", 1.0), ("MixupMP", 1.2), ("CAMixup", 1.31), ("Mixup", 7.0))
+    values = (("RegMixup", 1.0), ("MixupMP", 1.2), ("CAMixup", 1.31), ("Mixup", 7.0))
+    some = [(name, Estimate(value, 5, 0.1**2, 20)) for name, value in values]
+    ranked = ranking(*some)
+    assert [r.name for r in ranked.as_good] == ["RegMixup", "MixupMP"]
+    assert ranked.is_known
+    assert not ranked.is_sure
+    assert ranking(some[0], some[-1]).is_sure
+    assert not ranking(*some, ("none", Estimate(1.1, 1))).is_known  # one seed: no interval
+
+
+def test_what_is_done_to_the_same_networks_is_paired_by_seed(tmp_path):
+    """The seeds differ by 10 points; one temperature lowers each ECE by 2 to 3."""
+    runs = [
+        fabricate(tmp_path, "deep", augment, seed=seed, accuracy=0.9, confidence=confidence, temperature=2.0)
+        for augment, shift in (("none", 0.0), ("mixup", 0.01))
+        for seed, confidence in enumerate((0.85 - shift, 0.75 - shift, 0.65 - shift))
     ]
-    assert [r.name for r in _among_the_best(ranked)] == ["RegMixup", "MixupMP"]
-    assert not _is_sure(ranked)
-    assert _is_sure([ranked[0], ranked[-1]])
-    assert _is_known(ranked)
-    assert not _is_known([*ranked, (Remedy("none", "joint"), Estimate(1.1, 1))])  # one seed: no interval
+    none, mixup = (
+        tuple(r for r in read_results(runs) if r.recipe.mixing == mixing) for mixing in ("none", "mixup")
+    )
+    study = CureStudy({"none": none, "Mixup": mixup})
+    scaled, raw, other = Remedy("none", "temperature"), Remedy("none"), Remedy("Mixup")
+    values = [[quantity.of(result) for result in none] for quantity in (q.SCALED_ECE, q.ECE)]
+    changes = [a - b for a, b in zip(*values, strict=True)]
+    paired = study.difference(scaled, raw, q.ECE)
+    assert paired.value == pytest.approx(statistics.fmean(changes))
+    assert paired.seed_variance == pytest.approx(statistics.variance(changes) / 3)
+    assert paired.degrees == 2
+    assert study.difference(other, raw, q.ECE).seed_variance > 100 * paired.seed_variance
 
 
 def test_validation_size_has_a_curve_for_each_ensemble(tmp_path):

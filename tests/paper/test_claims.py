@@ -1,12 +1,15 @@
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from calmix.paper.claims import CLAIMS, claims_record, judge_claims
-from calmix.paper.judging import WORDS
+from calmix.paper.judging import WORDS, Judge, Part
 from calmix.paper.numbers import NUMBERS
 from calmix.paper.page import claims_table
+from calmix.paper.regime import Regime
 from calmix.study.results import read_results
 from tests.fabricate import fabricate
 from tests.paper.paper_runs import paper_results
@@ -171,3 +174,38 @@ def _runs(folder):
     from calmix.runs.folder import find_runs
 
     return find_runs([folder])
+
+
+def _with_accuracies(shares, accuracies):
+    """What claim 7 reads of a run: mixed shares by member and class, and each class's accuracy."""
+    mixed = np.array([shares, shares], dtype=float)
+    recipe = SimpleNamespace(by_group=False)
+    return SimpleNamespace(mixed=mixed, class_accuracy=np.array(accuracies, dtype=float), recipe=recipe)
+
+
+def _judge_seven(*results):
+    regime = Regime("digits", "laptop", {("batch", "camixup"): tuple(results)})
+    claim = next(claim for claim in CLAIMS if claim.id == "7")
+    return next(part for part in claim.rule(Judge(regime, "batch")) if isinstance(part, Part))
+
+
+def test_the_rank_correlation_of_one_seed_has_fishers_interval():
+    places = [3, 1, 4, 2, 0, 6, 9, 5, 8, 7]
+    part = _judge_seven(_with_accuracies(range(10), [-place for place in places]))
+    expected = stats.spearmanr(range(10), places).statistic
+    assert part.estimate == pytest.approx(-expected)
+    half = 1.959964 * (1.06 / 7) ** 0.5
+    ends = [np.tanh(np.arctanh(-expected) + sign * half) for sign in (-1, 1)]
+    assert part.interval == pytest.approx(tuple(ends), abs=1e-6)
+    assert part.unit == "rank correlation"
+
+
+def test_few_classes_or_none_decide_no_rank_correlation():
+    few = _judge_seven(_with_accuracies([0, 1, 2], [3, 2, 1]))
+    assert (few.estimate, few.interval, few.verdict) == (pytest.approx(-1), (-1, 1), "consistent")
+    absent = _judge_seven(_with_accuracies([0, 1, 2, 9], [3, 2, 1, np.nan]))  # no test image of the last
+    assert absent.estimate == pytest.approx(-1)
+    several = [_with_accuracies(range(5), [5, 4, 3, 2, 1]), _with_accuracies(range(5), [5, 4, 3, 1, 2])]
+    both = _judge_seven(*several)
+    assert both.seeds == 2
+    assert both.interval[0] == -1  # never beyond a correlation

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
@@ -54,3 +55,17 @@ def test_the_forest_has_a_row_for_each_part_that_was_run():
 def test_a_claim_that_was_not_run_has_no_forest():
     with pytest.raises(InputError, match="claim 2 has no part that was run"):
         forest_figure(ClaimResult("2", "text", PARTS[2:]))
+
+
+def test_what_has_another_unit_has_a_panel_of_its_own():
+    kernel = Part(
+        "deep", "mnist", "clean", "SKCE", 1e-4, (-np.inf, np.inf), None, 1, "consistent", unit="SKCE"
+    )
+    margin = Part(*MNIST, -0.001, (-0.002, 0.001), None, 5, "shown", limit=-0.0022)
+    points, other = forest_figure(ClaimResult("15", "text", (PARTS[0], margin, kernel))).axes
+    assert [axes.get_xlabel() for axes in (points, other)] == ["points", "SKCE"]
+    (tick,) = [line for line in points.get_lines() if line.get_marker() == "|"]
+    assert tick.get_xdata()[0] == pytest.approx(-0.22)
+    (dot,) = [line for line in other.get_lines() if line.get_marker() == "o"]
+    assert dot.get_markerfacecolor() == "none"  # no interval is known
+    assert dot.get_xdata()[0] == 1e-4

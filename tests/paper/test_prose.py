@@ -37,9 +37,16 @@ def test_reasons_name_their_data_set_where_several_stand_side_by_side(tmp_path):
     item = next(item for item in ITEMS if item.name == "pathology")
     for dataset in ("cifar10", "fashion-mnist"):
         for augment in ("none", "mixup"):
-            fabricate(tmp_path, "deep", augment, dataset=dataset)
+            fabricate(tmp_path, "deep", augment, dataset=dataset, scale="laptop")
     results = read_results(find_runs([tmp_path]))
     regimes = [main_regime(results, dataset) for dataset in ("cifar10", "fashion-mnist")]
     alone, both = item.render(regimes[0]).sentences, item.render(*regimes).sentences
     assert f"cifar10: {alone[-1]}" in both
     assert both[-1].startswith("fashion-mnist: ")
+
+
+def test_what_was_written_of_the_main_study_is_not_printed_beside_other_runs(tmp_path):
+    item = next(item for item in ITEMS if item.name == "pathology")
+    runs = [fabricate(tmp_path, "deep", augment, scale="paper") for augment in ("none", "mixup")]
+    sentences = item.render(main_regime(read_results(runs), "cifar10")).sentences
+    assert not any("over-confidence into" in sentence for sentence in sentences)

@@ -37,7 +37,9 @@ def test_harm_and_cure_are_told_with_their_numbers(story):
         "CAMixup cured the deep ensemble and brought BatchEnsemble nearer to calibrated, though not within "
         "the tolerance."
     )
-    assert "Furthest off is the deep ensemble with Mixup: right in 90.0 % of cases, and 70.0 % sure" in third
+    assert (
+        "the furthest off is the deep ensemble with Mixup: right in 90.0 % of cases, and 70.0 % sure" in third
+    )
     assert "20.0 %, against 3.0 % without Mixup and 1.0 % with CAMixup" in third
     (name, levels), _ = told.picture
     assert name == "deep ensemble"

@@ -6,15 +6,17 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
+from calmix.errors import InputError
 from calmix.metrics import Interval
-from calmix.paper.judging import Claim, ClaimResult, Judge, Outcome, Part, Side, Size, verdict
+from calmix.paper.judging import Claim, ClaimResult, Judge, Outcome, Part, Side, Size
 from calmix.paper.numbers import published_number
 from calmix.paper.regime import Regime, main_regimes
 from calmix.paper.toy import CONFIDENT, surface
 from calmix.runs.augmentation import parse_augmentation
 from calmix.study import quantities as q
-from calmix.study.estimates import Estimate, NotRunError, SeedVariance
+from calmix.study.estimates import LEVEL, Estimate, NotRunError, SeedVariance
 from calmix.study.results import Result
 
 VERSION = 2
@@ -87,7 +89,7 @@ def camixup_mixes_hard_classes(j: Judge) -> Iterator[Outcome]:
     if not known:
         yield j.not_run(name, "a run whose epochs say which classes were mixed")
         return
-    yield j.part(name, lambda: _rank_correlation(known), "below")
+    yield j.judge(name, _rank_correlation(known), len(known), "below", unit="rank correlation")
     for text, paper, place in (("hardest", 0.8, slice(None, None)), ("easiest", 0.1, slice(None, None, -1))):
         shares = []
         for mixed, accuracy in known:
@@ -98,14 +100,23 @@ def camixup_mixes_hard_classes(j: Judge) -> Iterator[Outcome]:
         yield Size(j.ensemble, j.regime.dataset, name, share, paper)
 
 
-def _rank_correlation(known: Sequence[tuple[Any, Any]]) -> Estimate:
-    """Mean over seeds; of one seed, with the standard error of a correlation over so many classes."""
+def _rank_correlation(known: Sequence[tuple[Any, Any]]) -> Interval:
+    """Mean over seeds with its interval; of one seed Fisher's, of a rank correlation of so many classes."""
     values = []
     for mixed, accuracy in known:
-        share = mixed.mean(0)
+        present = np.isfinite(accuracy)
+        share, accuracy = mixed.mean(0)[present], accuracy[present]
         constant = np.ptp(share) == 0 or np.ptp(accuracy) == 0
         values.append(0.0 if constant else float(np.corrcoef(_ranks(share), _ranks(accuracy))[0, 1]))
-    return _mean(values, SeedVariance((1 - values[0] ** 2) ** 2 / max(1, len(known[0][1]) - 3), 1000))
+    mean, free = float(np.mean(values)), len(known[0][1]) - 3
+    if len(values) > 1:
+        half = _mean(values).half_width
+        return Interval(mean, max(-1.0, mean - half), min(1.0, mean + half))
+    if free < 1:
+        return Interval(mean, -1.0, 1.0)
+    middle = np.arctanh(np.clip(mean, -1 + 1e-12, 1 - 1e-12))
+    half = ndtri((1 + LEVEL) / 2) * math.sqrt(1.06 / free)
+    return Interval(mean, float(np.tanh(middle - half)), float(np.tanh(middle + half)))
 
 
 def _ranks(values: Any) -> Any:
@@ -114,10 +125,9 @@ def _ranks(values: Any) -> Any:
     return (count.cumsum() - (count - 1) / 2)[place]
 
 
-def _mean(values: Sequence[float], of_one: SeedVariance) -> Estimate:
-    """Over seeds; `of_one` is the variance where there is one alone."""
-    pooled = SeedVariance.pooled([values])
-    variance, count = pooled if pooled.degrees else of_one, len(values)
+def _mean(values: Sequence[float]) -> Estimate:
+    """Over seeds; of one alone, with no interval."""
+    variance, count = SeedVariance.pooled([values]), len(values)
     return Estimate(float(np.mean(values)), count, variance.variance / count, variance.degrees)
 
 
@@ -182,18 +192,18 @@ def forgetting_beats_classes(j: Judge) -> Iterator[Outcome]:
     if j.ensemble != "mc":  # of MC-dropout's clean ECE the paper says the opposite
         parts.append(j.compare(q.ECE, "forgetting", "camixup", "below"))
     words = [part.verdict for part in parts]
-    name = f"share of {len(parts)} metrics on which forgetting counts win (surely, perhaps), less a half"
+    name = f"share of {len(parts)} metrics won by forgetting counts (surely to perhaps), less a half"
+    if j.ensemble == "mc":
+        name += "; clean ECE left out, as the paper reports the opposite"
     if "not run" in words:
         yield j.not_run(name, "forgetting and class-based CAMixup, clean and corrupted")
         return
     won = [words.count("shown"), words.count("consistent"), words.count("undecided")]
     low, value, high = (share / len(parts) - 0.5 for share in (won[0], sum(won[:2]), sum(won)))
-    seeds = min(part.seeds for part in parts)
-    word = verdict(Interval(value, low, high), "above")
-    if word == "consistent" and value == 0:  # half of them is not most
-        word = "undecided"
-    where = (j.ensemble, j.regime.dataset, "clean and corrupted")
-    yield Part(*where, name, value, (low, high), None, seeds, word, seeds == 1)
+    seeds, interval = min(part.seeds for part in parts), Interval(value, low, high)
+    part = j.judge(name, interval, seeds, "above", condition="clean and corrupted", unit="share")
+    # Half of them is not most.
+    yield replace(part, verdict="undecided") if part.verdict == "consistent" and value == 0 else part
 
 
 @Claim("15", BE_DE, short="SKCE and DCE give the same order as ECE")
@@ -225,10 +235,13 @@ def mixup_is_not_confident_inside(j: Judge) -> Iterator[Outcome]:
     for augment, where, kind, side in expected:
 
         def share(augment: str = augment, kind: str = kind) -> Estimate:
-            surfaces = [surface(result.run) for result in j.regime[j.ensemble, augment]]
+            try:
+                surfaces = [surface(result.run) for result in j.regime[j.ensemble, augment]]
+            except InputError as error:
+                raise NotRunError(str(error)) from None
             points = [each.confidence[getattr(each, kind)] for each in surfaces]
             values = [float((some > CONFIDENT).float().mean()) - 0.5 for some in points]
-            return _mean(values, SeedVariance(0.25 / len(points[0]), 1000))
+            return _mean(values)
 
         name = f"share of points {where} with a confidence above 0.9, less a half"
         yield j.part(f"{name}: {parse_augmentation(augment).title}", share, side)
@@ -249,7 +262,11 @@ def camixup_helps_deep_less(j: Judge) -> Iterator[Outcome]:
         deep, deep_mixup, batch, batch_mixup = (number[0] for number in paper if number)
         published = math.log(deep / deep_mixup) - math.log(batch / batch_mixup)
     name = "log of CAMixup's ECE over Mixup's: DE - BE"
-    yield j.part(name, lambda: log_ratio("deep") - log_ratio("batch"), "above", paper=published)
+
+    def difference() -> Estimate:
+        return log_ratio("deep") - log_ratio("batch")
+
+    yield j.part(name, difference, "above", paper=published, unit="log ratio")
     if j.regime.dataset == "cifar10":
         for other in ("none", "mixup", "camixup", "augmix+mixup", "augmix+camixup"):
             yield j.compare(q.ECE, "augmix", other, "below")

@@ -26,6 +26,7 @@ COLOURS = {
 }
 NAME_WIDTH = 150  # points: two lines of so many letters
 NAME_LETTERS = 31
+ROW_LETTERS = 46  # of the name of a row in a forest
 
 
 def claims_figures(judged: Sequence[ClaimResult]) -> Iterator[CaptionedFigure]:
@@ -115,21 +116,38 @@ def forest_figure(claim: ClaimResult, *, title: str = "") -> Figure:
     parts = [part for part in claim.parts if part.estimate is not None and part.interval is not None]
     if not parts:
         raise InputError(f"claim {claim.id} has no part that was run")
+    units = list(dict.fromkeys(part.unit for part in parts))
+    panels = [[part for part in parts if part.unit == unit] for unit in units]
+    names = [[_name(part) for part in some] for some in panels]
+    heights = [0.55 + 0.09 * len(some) + 0.16 * sum(map(len, map(str.splitlines, some))) for some in names]
     with styled():
-        drawing, (axes,) = figure(7.2, 0.9 + 0.25 * len(parts), title=title)
-        for row, part in enumerate(parts):
-            _draw(axes, row, part)
-        axes.axvline(0, color=INK, linewidth=1)
-        axes.set_yticks(range(len(parts)), [plain(_name(part)) for part in parts])
-        axes.set_ylim(len(parts) - 0.4, -0.6)
-        axes.grid(axis="y", visible=False)
-        axes.set_xlabel(
-            "points" if all(part.in_points for part in parts) else "points; SKCE, logarithms as they are"
-        )
-        marks = [Line2D([], [], color=COLOURS[w], marker="o", linewidth=2, label=w) for w in _words(parts)]
-        paper = Line2D([], [], color=INK, marker="D", linestyle="none", markersize=4, label="the paper")
-        add_legend(drawing, [*marks, *([paper] if any(p.paper is not None for p in parts) else [])])
+        drawing, axes = figure(7.2, sum(heights), rows=len(panels), height_ratios=heights, title=title)
+        for each, unit, some, labels in zip(axes, units, panels, names, strict=True):
+            for row, part in enumerate(some):
+                _draw(each, row, part)
+            each.axvline(0, color=INK, linewidth=1)
+            each.set_yticks(range(len(some)), labels)
+            each.set_ylim(len(some) - 0.4, -0.6)
+            each.grid(axis="y", visible=False)
+            each.set_xlabel(unit)
+        add_legend(drawing, _handles(parts))
     return drawing
+
+
+def _handles(parts: Sequence[Part]) -> list[Line2D]:
+    look: Any = {"color": INK, "linestyle": "none"}
+    marks = [Line2D([], [], color=COLOURS[w], marker="o", linewidth=2, label=w) for w in _words(parts)]
+    if any(part.paper is not None for part in parts):
+        marks.append(Line2D([], [], marker="D", markersize=4, mfc="none", label="the paper", **look))
+    if any(part.limit for part in parts):
+        marks.append(Line2D([], [], marker="|", markersize=11, label="the claim's margin", **look))
+    if any(not _is_known(part) for part in parts):
+        marks.append(Line2D([], [], marker="o", markersize=5, mfc="none", label="no interval", **look))
+    return marks
+
+
+def _is_known(part: Part) -> bool:
+    return part.interval is not None and all(map(math.isfinite, part.interval))
 
 
 def _draw(axes: Axes, row: int, part: Part) -> None:
@@ -138,9 +156,13 @@ def _draw(axes: Axes, row: int, part: Part) -> None:
     factor = 100 if part.in_points else 1
     low, high = (factor * end for end in part.interval)
     colour = COLOURS[part.verdict]
-    if math.isfinite(low) and math.isfinite(high):
+    known = _is_known(part)
+    if known:
         axes.plot([low, high], [row, row], color=colour, linewidth=2)
-    axes.plot([factor * part.estimate], [row], "o", color=colour, markersize=5)
+    fill = colour if known else "none"
+    axes.plot([factor * part.estimate], [row], "o", color=colour, mfc=fill, markersize=5)
+    if part.limit:
+        axes.plot([factor * part.limit], [row], "|", color=INK, markersize=11)
     if part.paper is not None:
         axes.plot([factor * part.paper], [row], "D", color=INK, markersize=4, mfc="none")
 
@@ -151,4 +173,5 @@ def _words(parts: Sequence[Part]) -> list[str]:
 
 
 def _name(part: Part) -> str:
-    return f"{part.dataset}, {ENSEMBLES[part.ensemble].short}: {part.comparison}"
+    text = f"{part.dataset}, {ENSEMBLES[part.ensemble].short}: {part.comparison}"
+    return plain(textwrap.fill(text, ROW_LETTERS))

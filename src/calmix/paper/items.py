@@ -114,19 +114,28 @@ def mixup_counts(sheet: Sheet) -> Shown:
     fewer than 10 %.
     """
     yield sheet.table("The runs behind it", q.ACCURACY, q.ECE)
-    for one in sheet.each():
-        results = [r for r in one.regime["batch", "camixup"] if r.mixed is not None and not r.recipe.by_group]
+    by_class = {
+        one: [r for r in one.regime["batch", "camixup"] if r.mixed is not None and not r.recipe.by_group]
+        for one in sheet.each()
+    }
+    if not any(by_class.values()):
+        raise NotRunError("a run whose CAMixup decides by class")
+    for one, results in by_class.items():
         if not results:
-            raise NotRunError("a run whose CAMixup decides by class")
+            continue
         shares = [result.mixed for result in results if result.mixed is not None]
         accuracies = [r.class_accuracy for r in results if r.class_accuracy is not None]
         names = results[0].group_names(shares[0].shape[1])
         mean = np.mean(accuracies, axis=0)
         mixed = np.mean([share.mean(0) for share in shares], axis=0)
-        hard, easy = int(mean.argmin()), int(mean.argmax())
+        hard, easy = (np.flatnonzero(mean == end) for end in (mean.min(), mean.max()))
+        hardest, easiest = (
+            f"({' and '.join(names[k] for k in some)}) is mixed in "
+            + " and ".join(f"{mixed[k]:.0%}" for k in some)
+            for some in (hard, easy)
+        )
         yield (
-            f"Here on {one.regime.dataset} the hardest class ({names[hard]}) is mixed in {mixed[hard]:.0%} "
-            f"of the epochs, the easiest ({names[easy]}) in {mixed[easy]:.0%}."
+            f"Here on {one.regime.dataset} the hardest class {hardest} of the epochs, the easiest {easiest}."
         )
         figure = figures.mixed_classes(np.concatenate(shares), mean, names, title=one.subject)
         yield one.figure("Epochs in which CAMixup mixed a class; the hardest is on top", figure)

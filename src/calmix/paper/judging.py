@@ -7,10 +7,11 @@ the whole interval lies on the other side, or *not run*. A claim with a margin c
 the claimed side.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -24,13 +25,14 @@ from calmix.study.quantities import Quantity
 
 ROUNDING = 1e-9  # an estimate at the margin is within it
 WORDS = ("shown", "consistent", "undecided", "contradicted", "not run")
+POINTS = "points"
 Side: TypeAlias = Literal["above", "below"]
 
 
 @dataclass(frozen=True)
 class Part:
     """One comparison with its verdict; `paper` is the paper's value of the estimate, `regime` names the scale
-    of its runs and what they change of it."""
+    of its runs and what they change of it. `limit` is where the claimed side ends: 0, or a margin beyond."""
 
     ensemble: str
     dataset: str
@@ -44,11 +46,13 @@ class Part:
     provisional: bool = False
     missing: str = ""
     regime: str = ""
+    unit: str = POINTS
+    limit: float = 0.0
 
     @property
     def in_points(self) -> bool:
         """Whether its numbers are shares, which text and figures show in per cent and points."""
-        return not any(word in self.comparison for word in ("SKCE", "log", "rank"))
+        return self.unit == POINTS
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,8 @@ def verdict(interval: Interval, side: Side, margin: float = 0.0) -> str:
     ('consistent', 'undecided')
     """
     one_of("side", side, ("above", "below"))
+    if math.isnan(interval.value):
+        return "not run"
     sign = 1 if side == "above" else -1
     low, high = sorted((sign * interval.low, sign * interval.high))
     if low > -margin:
@@ -127,14 +133,19 @@ class Judge:
         def difference() -> Estimate:
             return self.regime.estimate(first, quantity) - self.regime.estimate(second, quantity)
 
-        name = f"{quantity.title}: {names[0]} - {names[1]}"
-        return self.part(name, difference, side, margin=margin, condition=condition, paper=published)
+        name, unit = f"{quantity.title}: {names[0]} - {names[1]}", _unit(quantity)
+        look: Any = {"margin": margin, "condition": condition, "paper": published, "unit": unit}
+        return self.part(name, difference, side, **look)
 
     def level(self, quantity: Quantity, augment: str, side: Side, *, condition: str = "clean") -> Part:
         """A quantity of one method against 0."""
         method = self._method(augment)
-        name = f"{quantity.title}: {parse_augmentation(method[1]).title}"
-        return self.part(name, lambda: self.regime.estimate(method, quantity), side, condition=condition)
+        name, unit = f"{quantity.title}: {parse_augmentation(method[1]).title}", _unit(quantity)
+
+        def value() -> Estimate:
+            return self.regime.estimate(method, quantity)
+
+        return self.part(name, value, side, condition=condition, unit=unit)
 
     def part(
         self,
@@ -145,15 +156,39 @@ class Judge:
         margin: float = 0.0,
         condition: str = "clean",
         paper: float | None = None,
+        unit: str = POINTS,
     ) -> Part:
         try:
             value = estimate()
         except NotRunError as missing:
             return self.not_run(comparison, str(missing), condition=condition, paper=paper)
-        interval = value.interval
-        where = (self.ensemble, self.regime.dataset, condition)
-        ends, word = (interval.low, interval.high), verdict(interval, side, margin)
-        return Part(*where, comparison, value.value, ends, paper, value.seeds, word, value.seeds == 1)
+        look: Any = {"margin": margin, "condition": condition, "paper": paper, "unit": unit}
+        return self.judge(comparison, value.interval, value.seeds, side, **look)
+
+    def judge(
+        self,
+        comparison: str,
+        interval: Interval,
+        seeds: int,
+        side: Side,
+        *,
+        margin: float = 0.0,
+        condition: str = "clean",
+        paper: float | None = None,
+        unit: str = POINTS,
+    ) -> Part:
+        """An interval that is known, whatever it came from."""
+        return Part(
+            *(self.ensemble, self.regime.dataset, condition, comparison),
+            estimate=interval.value,
+            interval=(interval.low, interval.high),
+            paper=paper,
+            seeds=seeds,
+            verdict=verdict(interval, side, margin),
+            provisional=seeds == 1,
+            unit=unit,
+            limit=margin if side == "below" else -margin,
+        )
 
     def not_run(
         self, comparison: str, missing: str, *, condition: str = "clean", paper: float | None = None
@@ -174,6 +209,10 @@ class Judge:
 
     def _method(self, method: str | Method) -> Method:
         return (self.ensemble, method) if isinstance(method, str) else method
+
+
+def _unit(quantity: Quantity) -> str:
+    return quantity.title if quantity.unit == "number" else POINTS
 
 
 Outcome: TypeAlias = Part | Size

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from calmix import files
-from calmix.paper.claims import judge_claims
+from calmix.paper.claims import IMAGENET, TOY, judge_claims
 from calmix.paper.claims_figures import claims_figures
 from calmix.paper.items import PAPER
 from calmix.paper.judging import ClaimResult, Part
@@ -83,7 +83,8 @@ def write_items(
             lines += _write_figure(captioned, folder / captioned.name, formats, written)
     if {*PAPER} <= {item.name for item in plan.items}:
         reporter(Progress("writing", len(plan.items) - 1, len(plan.items), "claims"))
-        judged = judge_claims(results)
+        # Some items read runs of further data sets, which have pages of their own.
+        judged = judge_claims([r for r in results if r.recipe.dataset in {*plan.datasets, TOY, IMAGENET}])
         lines += ["## Claims", "", claims_table(judged).markdown(), "", CLAIMS_NOTE, ""]
         for captioned in claims_figures(judged):
             stem = folder / f"{plan.dataset}-{captioned.name}"
@@ -120,7 +121,7 @@ def _heading(plan: ItemPlan, results: Results, command: str) -> list[str]:
             continue
         most = f"up to {_count(seeds, 'seed')}" if seeds > 1 else _count(seeds, "seed")
         lines += ["", f"**{dataset}**, {plan.scale} scale, {most}: {_regime(planned)}."]
-        if losses := _last_losses(found):
+        if losses := _last_losses([result for result in found if result.summary]):
             lines[-1] += f" {losses}"
     seconds = SECONDS.values(result for result in results if result.summary)
     lines += ["", f"{_count(len(seconds), 'run')}, {sum(seconds) / 3600:.1f} hours of training in all."]
@@ -139,8 +140,7 @@ def _last_losses(results: Sequence[Result]) -> str:
     losses: dict[str, list[float]] = {}
     for result in results:
         if result.recipe.augment == "none":
-            last = {epoch.member: epoch.loss for epoch in result.history}
-            losses.setdefault(ENSEMBLES[result.recipe.ensemble].short, []).extend(last.values())
+            losses.setdefault(ENSEMBLES[result.recipe.ensemble].short, []).extend(result.last_losses)
     known = {name: values for name, values in losses.items() if values}
     text = ", ".join(f"{name} {statistics.fmean(values):.2f}" for name, values in known.items())
     return f"Training loss in the last epoch, without augmentation: {text}." if text else ""
@@ -190,7 +190,8 @@ def part_text(part: Part) -> str:
     Where nothing tells an interval, as for SKCE with one seed:
 
     >>> unknown = (float("-inf"), float("inf"))
-    >>> part_text(Part("deep", "mnist", "clean", "SKCE: Mixup", 0.01, unknown, None, 1, "consistent", True))
+    >>> where = "deep", "mnist", "clean", "SKCE: Mixup"
+    >>> part_text(Part(*where, 0.01, unknown, None, 1, "consistent", True, unit="SKCE"))
     'DE, mnist: SKCE: Mixup +0.01 (no interval), 1 seed: consistent (provisional)'
     """
     where = f"{ENSEMBLES[part.ensemble].short}, {part.dataset}: {part.comparison}"

@@ -7,9 +7,10 @@ from typing import Any, TypeAlias
 
 from matplotlib.figure import Figure
 
+from calmix.errors import InputError
 from calmix.paper.numbers import published
 from calmix.paper.prose import came_out
-from calmix.paper.regime import Method, Regime, seeds_text
+from calmix.paper.regime import MAIN_SCALE, Method, Regime, seeds_text
 from calmix.report import figures
 from calmix.report.figures import CaptionedFigure
 from calmix.report.reliability import Curve, reliability_figure
@@ -119,7 +120,7 @@ class Item:
         sheet = Sheet(self, regimes, results or {})
         shown = list(self.draw(sheet))
         datasets = dict.fromkeys(result.recipe.dataset for result in sheet.results)
-        reasons = dict(text.split(": ", 1) for text in self.prose[2:])
+        reasons = dict(text.split(": ", 1) for text in self.prose[2:]) if sheet.is_main_study else {}
         sentences = [*self.prose[1:2], *(each for each in shown if isinstance(each, str))]
         named = {
             d: f"{d}: {reasons[d]}" if len(datasets) > 1 else reasons[d] for d in datasets if d in reasons
@@ -155,6 +156,13 @@ class Sheet:
     @property
     def results(self) -> list[Result]:
         return [result for some in self._by_method for result in some]
+
+    @property
+    def is_main_study(self) -> bool:
+        """Whether the runs are those of the laptop scale, of which this project's own sentences speak."""
+        return all(result.recipe.scale == MAIN_SCALE for result in self.results) and all(
+            regime.name == MAIN_SCALE for regime in self.regimes
+        )
 
     @property
     def _by_method(self) -> list[tuple[Result, ...]]:
@@ -242,3 +250,5 @@ def render_item(
         return item.render(*regimes, results=results)
     except NotRunError as missing:
         return f"not run: it needs {missing}"
+    except InputError as error:
+        return f"not shown: {error}"

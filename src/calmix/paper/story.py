@@ -14,7 +14,7 @@ from calmix.paper.claims_figures import matrix_figure
 from calmix.paper.judging import ClaimResult, Part
 from calmix.paper.page import CLAIMS_NOTE, part_text
 from calmix.paper.prose import came_out
-from calmix.paper.regime import Regime, main_regimes
+from calmix.paper.regime import MAIN_SCALE, Regime, main_regimes
 from calmix.paper.reproduce import plan_items, render_plan
 from calmix.progress import Progress, Reporter, ignore
 from calmix.report.figures.comparisons import bars
@@ -26,6 +26,8 @@ METHODS = [
     (ensemble, augment) for ensemble in ("batch", "mc", "deep") for augment in ("none", "mixup", "camixup")
 ]
 HEAD = "pathology-and-cure"
+BARS = "bars are means over seeds with their standard deviation, dots are runs"
+BARS_ALONE = "bars are that seed's run"
 PHONE = 4.5  # inches: wider figures cannot be read on a phone
 
 WORDS_NOTE = (
@@ -132,8 +134,7 @@ def _pathology(regime: Regime, path: Path) -> list[str]:
         "",
         f"![Error and ECE on {regime.dataset}](figures/{path.name})",
         "",
-        f"*{where}: bars are means over seeds with their standard deviation, dots are runs, diamonds the "
-        "members' means.*",
+        f"*{where}: {BARS_ALONE if seeds == 1 else BARS}, diamonds are the members' means.*",
         "",
     ]
 
@@ -172,7 +173,7 @@ def _contradicted(judged: Sequence[ClaimResult]) -> list[str]:
         "",
     ]
     for claim, part in found:
-        reason = REASONS.get(part.dataset, {}).get(claim.id)
+        reason = REASONS.get(part.dataset, {}).get(claim.id) if part.regime == MAIN_SCALE else None
         lines.append(
             f"- Claim {claim.id}: {part_text(part)}"
             + (f". {reason[0].upper()}{reason[1:]}." if reason else "")

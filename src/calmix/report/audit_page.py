@@ -118,7 +118,7 @@ def _captioned(report: AuditReport, diagrams: Mapping[str, Diagram]) -> Iterator
         title = f"P({_positive_name(report)}) against its rate" if positive else "Accuracy against confidence"
         caption = f"{POSITIVE} {DIAGRAM}" if positive else DIAGRAM
         drawing = diagram_figure(diagram, positive=positive)
-        yield CaptionedFigure(name, title, caption, describe(diagram.bins), drawing)
+        yield CaptionedFigure(name, title, caption, describe(diagram.bins, positive=positive), drawing)
 
 
 def _before_after(report: AuditReport) -> Iterator[CaptionedFigure]:
@@ -134,13 +134,15 @@ def _before_after(report: AuditReport) -> Iterator[CaptionedFigure]:
     for (name, bins), caption in zip(pair.items(), captions, strict=True):
         colour = GREEN if name == "After" else BLUE
         drawing = diagram_figure(Diagram(bins), colour=colour, positive=positive, beside=both)
-        yield CaptionedFigure(name.lower(), name, caption, f"{name}: {describe(bins)}", drawing)
+        words = f"{name}: {describe(bins, positive=positive)}"
+        yield CaptionedFigure(name.lower(), name, caption, words, drawing)
 
 
-def describe(bins: ReliabilityBins) -> str:
-    """A diagram in words, for readers who cannot see it."""
+def describe(bins: ReliabilityBins, *, positive: bool = False) -> str:
+    """A diagram in words, for readers who cannot see it; a positive one is of P(y = 1)."""
+    what = "are y = 1" if positive else "right"
     levels = "; ".join(
-        f"{level.label}: {level.actual_of_100} of 100 right ({level.examples:,} examples)"
+        f"{level.label}: {level.actual_of_100} of 100 {what} ({level.examples:,} examples)"
         for level in merge_levels(bins)
     )
     inside = (bins.accuracy >= bins.null_low) & (bins.accuracy <= bins.null_high)

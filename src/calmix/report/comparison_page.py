@@ -122,14 +122,13 @@ def _sections(comparison: Comparison) -> list[Section]:
 def _metric(name: str, row: Difference) -> tuple[Cell, ...]:
     difference = row.difference
     sign = "+" if difference.value > 0 and MEASURES[name].unit != "points" else ""
-    better = "unclear" if row.better == "unclear" else row.better
     return (
         Cell(MEASURES[name].title),
         Cell(show(name, row.a), row.a, best=row.better == "a"),
         Cell(show(name, row.b), row.b, best=row.better == "b"),
         Cell(f"{sign}{show(name, difference.value)}", difference.value),
         Cell(_ends(name, difference)),
-        Cell(f"{better}{' *' if row.approximate else ''}"),
+        Cell(f"{row.better}{' *' if row.approximate else ''}"),
         Cell(MEASURES[name].explanation),
     )
 

@@ -15,6 +15,7 @@ RELIABILITY = (
     "Above 0 accuracy exceeds confidence, below 0 confidence exceeds accuracy. Underneath: the share of "
     "examples in each bin of confidence."
 )
+BARS = "Mean over seeds with their standard deviation; a dot is a run."
 CURVES = 6  # in one reliability diagram
 CURVES_WITH_MEMBERS = 3  # with more of them the thin lines of members are left out
 
@@ -59,7 +60,7 @@ def _bars(groups: Sequence[Group], dataset: str) -> CaptionedFigure:
     return CaptionedFigure(
         name=f"bars-{dataset}",
         title=f"Error and ECE: {dataset}",
-        caption=f"Mean over seeds with their standard deviation; a dot is a run.{diamonds}",
+        caption=f"{BARS if any(len(group.summaries) > 1 for group in groups) else 'One run each.'}{diamonds}",
         alt=f"Bars of test error and ECE on {dataset}. {_numbers(groups)}",
         figure=bars(
             groups, (ERROR, ECE), (MEMBER_ERROR, MEMBER_ECE) if pooled else (), title=subject(groups)

@@ -109,8 +109,8 @@ def _example(name: str, reports: Mapping[tuple[str, str], AuditReport]) -> str:
     mixup, camixup = reports[name, MIXUP], reports[name, CAMIXUP]
     after = mixup.temperature.ece_after_pool
     return (
-        f"Furthest off is {_names([name])} with Mixup: right in {_percent(_accuracy(mixup))} of cases, and "
-        f"{_percent(_confidence(mixup))} sure on average. Its calibration error (ECE) is "
+        f"Of these the furthest off is {_names([name])} with Mixup: right in {_percent(_accuracy(mixup))} of "
+        f"cases, and {_percent(_confidence(mixup))} sure on average. Its calibration error (ECE) is "
         f"{_percent(mixup.evidence.ece)}, against {_percent(reports[name, PLAIN].evidence.ece)} without "
         f"Mixup and {_percent(camixup.evidence.ece)} with CAMixup. Without training again, temperature "
         f"scaling leaves {_percent(after)}."

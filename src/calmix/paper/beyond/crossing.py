@@ -143,13 +143,15 @@ def _gap_sentences(points: Sequence[Point]) -> Iterator[str]:
     if not raised or not lowered:
         return
     least, most = min(p.gap for p in raised), max(p.gap for p in lowered)
-    if most < least:
+    if most < min(least, 0.0):
         where = " and ".join(dict.fromkeys(p.dataset for p in lowered))
+        rest = len(points) - len(raised) - len(lowered)
+        neither = f"; of {rest} more its effect is within noise" if rest else ""
         yield (
             f"It raises the ECE of {len(raised)} pool{'s' * (len(raised) > 1)}, whose gap without mixing is "
             f"{100 * least:+.1f} or more, and lowers that of {len(lowered)}, all on {where}, whose gap is "
-            f"{100 * most:+.1f} or less. So those who see Mixup help an ensemble and those who see it harm "
-            "one can both be right: the first have networks that are over-confident without it."
+            f"{100 * most:+.1f} or less{neither}. So those who see Mixup help an ensemble and those who see "
+            "it harm one can both be right: the first have networks that are over-confident without it."
         )
     else:
         yield "The gap without mixing does not tell the two sides apart."

@@ -1,8 +1,7 @@
 """Is there a complete cure for deep ensembles? Every remedy in one table, and the winner if there is one."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from calmix.metrics import Interval
@@ -160,42 +159,58 @@ class CureStudy:
             accuracy = self.estimate(remedy, q.ACCURACY)
             if accuracy is None or reference is None:
                 continue
-            difference = accuracy - reference
+            difference = self.difference(remedy, mixup, q.ACCURACY)
             if remedy.name == "Mixup" or difference.interval.high >= -ACCURACY_MARGIN:
                 kept.append(remedy)
         return kept
 
-    def ranked(self, quantity: Quantity) -> list[tuple[Remedy, Estimate]]:
+    def difference(self, one: Remedy, other: Remedy, quantity: Quantity) -> Estimate:
+        """Of two remedies that have the measure; what is done to the same networks is paired by seed."""
+        first, second = self.estimate(one, quantity), self.estimate(other, quantity)
+        assert first is not None, "the measure is known"
+        assert second is not None, "the measure is known"
+        if one.name != other.name:
+            return first - second
+        place, results = MEASURES.index(quantity), self.results[one.name]
+        both = [AFTER[remedy.treatment][place].values(results) for remedy in (one, other)]
+        pooled = SeedVariance.pooled([[a - b for a, b in zip(*both, strict=True)]])
+        variance = pooled.variance / len(results)
+        return replace(first - second, seed_variance=variance, degrees=pooled.degrees)
+
+    def ranking(self, quantity: Quantity) -> "Ranking":
         known = [(r, e) for r in self.eligible() if (e := self.estimate(r, quantity)) is not None]
-        return sorted(known, key=lambda pair: quantity.cost(pair[1].value))
+        rows = sorted(known, key=lambda pair: quantity.cost(pair[1].value))
+        differences = tuple(self.difference(rows[0][0], remedy, quantity) for remedy, _ in rows[1:])
+        return Ranking(quantity, tuple(rows), differences)
 
     def best(self, quantity: Quantity) -> Remedy | None:
-        ranked = self.ranked(quantity)
-        return ranked[0][0] if ranked else None
+        rows = self.ranking(quantity).rows
+        return rows[0][0] if rows else None
 
     def sentence(self, dataset: str) -> str:
         """The remedy with the lowest ECE that keeps Mixup's accuracy, beside Mixup, and what is sure."""
-        ranked = self.ranked(q.ECE)
+        ranked = self.ranking(q.ECE).rows
         mixup = self.estimate(Remedy("Mixup"), q.ECE) if "Mixup" in self.results else None
         if mixup is None or len(ranked) < 2:
             return ""
         rankings = self._rankings()
-        sure = [quantity.title for quantity, others in rankings if _is_sure(others)]
+        sure = [ranking.quantity.title for ranking in rankings if ranking.is_sure]
         decided = f"There is a winner beyond noise for {' and '.join(sure)}." if sure else ""
-        everywhere = [r.label for r, _ in ranked if all(r in _among_the_best(some) for _, some in rankings)]
-        if not all(_is_known(others) for _, others in rankings):
+        everywhere = [r.label for r, _ in ranked if all(r in ranking.as_good for ranking in rankings)]
+        if not all(ranking.is_known for ranking in rankings):
             everywhere = []
+        names = " and ".join(ranking.quantity.title for ranking in rankings)
         texts = [
             f"On {dataset} Mixup has an ECE of {100 * mixup.value:.2f} %.",
             f"Of the {len(ranked)} ranked rows the lowest is {self._row_text(*ranked[0])}.",
         ]
-        as_accurate = [(r, e) for r, e in ranked if self._accuracy_to_mixup(r) >= 0 and r.name != "Mixup"]
+        as_accurate = [(r, e) for r, e in ranked if self._accuracy_to_mixup(r) >= 0 and r != Remedy("Mixup")]
         if as_accurate and as_accurate[0] != ranked[0]:
             row = self._row_text(*as_accurate[0])
             texts.append(f"Of those at least as accurate as Mixup in the mean it is {row}.")
         texts.append(decided or "No row is the best beyond noise on any measure.")
         if everywhere:
-            texts.append(f"Not shown to be worse than the best on any of them: {'; '.join(everywhere)}.")
+            texts.append(f"Not shown to be worse than the best on any of {names}: {'; '.join(everywhere)}.")
         return " ".join(texts)
 
     def _accuracy_to_mixup(self, remedy: Remedy) -> float:
@@ -213,10 +228,10 @@ class CureStudy:
             f"{seeds} seed{'s' * (seeds > 1)})"
         )
 
-    def _rankings(self) -> list[tuple[Quantity, list[tuple[Remedy, Estimate]]]]:
-        """Each measure but accuracy with its remedies, the best first, where there are two or more."""
-        ranked = [(quantity, self.ranked(quantity)) for quantity in MEASURES if quantity.better == "lower"]
-        return [(quantity, some) for quantity, some in ranked if len(some) > 1]
+    def _rankings(self) -> list["Ranking"]:
+        """Of each measure but accuracy, where there are two remedies or more."""
+        rankings = [self.ranking(quantity) for quantity in MEASURES if quantity.better == "lower"]
+        return [ranking for ranking in rankings if len(ranking.rows) > 1]
 
     def table(self) -> Table:
         heads = [x for x in MEASURES if any(self.estimate(r, x) is not None for r in self.remedies)]
@@ -237,33 +252,43 @@ class CureStudy:
     def winners_table(self) -> Table:
         """For each measure but accuracy: the best, its difference to the next, how many others are as good
         within noise, and the winner where there are none."""
-        rows = [_winner_row(quantity, ranked) for quantity, ranked in self._rankings()]
+        rows = [ranking.winner_row() for ranking in self._rankings()]
         columns = ("measure", "the best", "the next", "difference", "others as good within noise", "winner")
         return Table("The winner of each measure, where one is sure", columns, tuple(rows))
 
 
-def _among_the_best(ranked: Sequence[tuple[Remedy, Estimate]]) -> list[Remedy]:
-    """The first, and those of the others whose difference to it has an interval that holds 0."""
-    (best, first), *others = ranked
-    return [best, *(remedy for remedy, other in others if (first - other).interval.high >= 0)]
+@dataclass(frozen=True)
+class Ranking:
+    """Remedies by one measure of which less is better, the best first, and its difference to each other."""
 
+    quantity: Quantity
+    rows: tuple[tuple[Remedy, Estimate], ...]
+    differences: tuple[Estimate, ...]
 
-def _is_known(ranked: Sequence[tuple[Remedy, Estimate]]) -> bool:
-    """Whether every difference to the first has an interval: what is done after training needs two seeds."""
-    first = ranked[0][1]
-    return all(math.isfinite((first - other).half_width) for _, other in ranked[1:])
+    @property
+    def as_good(self) -> list[Remedy]:
+        """The first, and those of the others whose difference to it has an interval that holds 0."""
+        others = zip(self.rows[1:], self.differences, strict=True)
+        close = [remedy for (remedy, _), difference in others if difference.interval.high >= 0]
+        return [self.rows[0][0], *close]
 
+    @property
+    def is_known(self) -> bool:
+        """Whether every difference has an interval: what is done after training needs two seeds."""
+        return all(math.isfinite(difference.half_width) for difference in self.differences)
 
-def _is_sure(ranked: Sequence[tuple[Remedy, Estimate]]) -> bool:
-    return len(_among_the_best(ranked)) == 1
+    @property
+    def is_sure(self) -> bool:
+        return len(self.as_good) == 1
 
-
-def _winner_row(quantity: Quantity, ranked: Sequence[tuple[Remedy, Estimate]]) -> tuple[Cell, ...]:
-    (best, first), (second, other) = ranked[:2]
-    interval = (first - other).interval
-    text = interval_text(interval, signed=True, factor=quantity.factor, digits=quantity.digits)
-    winner = best.label if _is_sure(ranked) else "not decided"
-    others = len(_among_the_best(ranked)) - 1
-    known = _is_known(ranked)
-    number = Cell(f"{others} of {len(ranked) - 1}" if known else "unknown", others if known else None)
-    return Cell(quantity.heading), Cell(best.label), Cell(second.label), Cell(text), number, Cell(winner)
+    def winner_row(self) -> tuple[Cell, ...]:
+        """For the table of winners: the first, the second, their difference, and what is sure."""
+        quantity, (best, _), (second, _) = self.quantity, *self.rows[:2]
+        interval = self.differences[0].interval
+        text = interval_text(interval, signed=True, factor=quantity.factor, digits=quantity.digits)
+        winner = best.label if self.is_sure else "not decided"
+        others, known = len(self.as_good) - 1, self.is_known
+        number = Cell(
+            f"{others} of {len(self.differences)}" if known else "unknown", others if known else None
+        )
+        return Cell(quantity.heading), Cell(best.label), Cell(second.label), Cell(text), number, Cell(winner)
