@@ -45,13 +45,14 @@ def _variants(dataset: str, scale: str) -> list[Variant]:
 @Item("When Mixup harms an ensemble", variants=_variants)
 def crossing(sheet: Sheet) -> Shown:
     """Does Mixup worsen every ensemble's calibration, or only that of accurate ones? Each point is one data
-    set and number of training images. The bar at 0 reaches from the last regime in which Mixup raises the
-    pool's ECE to the first, of a larger error, in which it lowers it. The second figure has the same effects
-    against the gap without mixing: ECE is close to the absolute gap, and Mixup raises the gap. Intervals of
-    regimes with one seed cover the test images alone. Public tables of CIFAR suggest a rule of thumb (ECE
-    without mixing at about 0.55, 0.35 and 0.2 of the error of BE, MC and DE, and 4 to 8 points that Mixup
-    adds), which the paper's own BE on CIFAR-100 does not follow: at an error of 18 % its ECE rises from 2.8
-    to 9.7 %."""
+    set and number of training images. The bars near 0 reach from the last regime in which Mixup raises the
+    pool's ECE to the first, of a larger error, in which it lowers it; the tick is where a line between the
+    two over the logarithm of the error is 0. The second figure has the same effects against the gap without
+    mixing: ECE is close to the absolute gap, and Mixup raises the gap. Intervals of regimes with one seed
+    cover the test images alone. The triangles are a rule of thumb from tables of CIFAR that others published
+    (ECE without mixing at about 0.55, 0.35 and 0.2 of the error of BE, MC and DE, and 4 to 8 points that
+    Mixup adds), which the paper's own BE on CIFAR-100 does not follow: at an error of 18 % its ECE rises from
+    2.8 to 9.7 %."""
     points = list(_points(sheet))
     series = {e: sorted((p for p in points if p.ensemble == e), key=lambda p: p.error) for e in THREE}
     series = {e: some for e, some in series.items() if some}
@@ -176,14 +177,14 @@ def _crossings_table(series: dict[str, list[Point]], crossings: dict[str, Crossi
         crossing_cell = Cell(_crossing_text(crossings[ensemble]))
         rows.append((Cell(ENSEMBLES[ensemble].long), *cells, crossing_cell, public))
     caption = "Error of the pool, %, at which Mixup ceases to raise its ECE and begins to lower it"
-    columns = ("ensemble", "regimes", "ECE raised", "ECE lowered", "crossing", "public tables")
+    columns = ("ensemble", "regimes", "ECE raised", "ECE lowered", "crossing", "rule of thumb")
     return Table(caption, columns, tuple(rows))
 
 
 def _crossing_text(found: Crossing) -> str:
     """
     >>> _crossing_text(Crossing(0.07, 0.28, 0.153, (0.1, 0.3)))
-    'between 7.0 and 28.0, at 10.0 no effect beyond noise (a line between the two: 15.3)'
+    'between 7.0 and 28.0, at 10.0 no effect beyond noise (a line over the log of the error: 15.3)'
     >>> _crossing_text(Crossing(0.07, None, None))
     'above 7.0, if anywhere'
     >>> _crossing_text(Crossing(0.07, None, None, (0.28,)))
@@ -193,7 +194,9 @@ def _crossing_text(found: Crossing) -> str:
     if found.value is not None:
         within = [f"{100 * x:.1f}" for x in found.unclear if (found.last or 0) < x < (found.first or 0)]
         unclear = f", at {' and '.join(within)} no effect beyond noise" if within else ""
-        return f"between {last} and {first}{unclear} (a line between the two: {100 * found.value:.1f})"
+        return (
+            f"between {last} and {first}{unclear} (a line over the log of the error: {100 * found.value:.1f})"
+        )
     if last and first:
         return f"none: raised at {last}, lowered at {first}"
     if last and (beyond := [x for x in found.unclear if found.last and x > found.last]):

@@ -126,7 +126,9 @@ def _handles(
     if any(found.value is not None for panel in panels for found in panel.crossings.values()):
         look: Any = {"color": NOTE, "linewidth": 5, "alpha": 0.35}
         handles.append(Line2D([], [], label="where the sign changes", **look))
+        tick: Any = {"marker": "|", "linestyle": "none", "markersize": 9, "mew": 2.2}
+        handles.append(Line2D([], [], color=NOTE, label="a line between the two", **tick))
     if any(panel.published for panel in panels):
         hollow: Any = {"marker": "v", "linestyle": "none", "mfc": "white", "mew": 1.4, "markersize": 7}
-        handles.append(Line2D([], [], color=NOTE, label="crossing in public tables", **hollow))
+        handles.append(Line2D([], [], color=NOTE, label="crossing by the rule of thumb", **hollow))
     return handles
