@@ -88,8 +88,10 @@ def test_no_point_is_outside_and_the_legend_covers_nothing(difference):
     for axes in figure.axes[:2]:
         low, high = axes.get_ylim()
         heights = np.concatenate([line.get_ydata() for line in axes.get_lines()])
-        assert low <= heights.min()
-        assert heights.max() <= high
+        bands = np.concatenate([c.get_paths()[0].vertices[:, 1] for c in axes.collections])
+        assert len(axes.collections) == (3 if axes is figure.axes[0] else 1)
+        assert low <= min(heights.min(), bands.min())
+        assert max(heights.max(), bands.max()) <= high
     legend = figure.legends[0].get_window_extent()
     assert not any(legend.overlaps(axes.get_tightbbox()) for axes in figure.axes)
     labels = [text.get_text() for text in figure.legends[0].get_texts()]

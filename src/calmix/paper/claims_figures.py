@@ -14,7 +14,7 @@ from calmix.errors import InputError
 from calmix.paper.judging import ClaimResult, Part
 from calmix.paper.regime import seeds_text
 from calmix.report.figures import CaptionedFigure
-from calmix.report.style import GREY, INK, add_legend, figure, plain, styled
+from calmix.report.style import GREY, INK, NOTE, add_legend, figure, plain, styled
 from calmix.runs.recipe import ENSEMBLES
 
 COLOURS = {
@@ -53,6 +53,8 @@ def matrix_figure(judged: Sequence[ClaimResult]) -> Figure:
         title = _subject([part for claim in judged for part in claim.parts])
         drawing, (axes,) = figure(2.2 + 0.19 * len(columns), height, title=title)
         for row, claim in enumerate(judged):
+            if not {(part.dataset, part.ensemble) for part in claim.parts} & {*columns}:
+                axes.text(-0.45, row, "not run", va="center", fontsize=8, color=NOTE)
             for column, (dataset, ensemble) in enumerate(columns):
                 parts = [p for p in claim.parts if (p.dataset, p.ensemble) == (dataset, ensemble)]
                 for k, part in enumerate(parts):

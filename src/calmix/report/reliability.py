@@ -72,7 +72,8 @@ def reliability_figure(
             top.set_title(plain(name))
             bottom.set_xlabel("confidence")
         if difference:
-            _limit(axes[:count])
+            low, high = axes[0].get_ylim()  # of all panels, their bands included
+            axes[0].set_ylim(min(low, -0.05), max(high, 0.05))
         axes[0].set_ylabel(_ylabel(difference))
         axes[count].set_ylabel("share")
         axes[count].set_ylim(bottom=0)
@@ -179,14 +180,6 @@ def _finish(axes: Axes, difference: bool) -> None:
         return
     axes.set_ylim(0, 1)
     axes.plot([0, 1], [0, 1], color=INK, linewidth=1)
-
-
-def _limit(row: Sequence[Axes]) -> None:
-    """Limits that hold 0 and every line; a wide band of a bin with few examples may end outside."""
-    heights = [y for axes in row for line in axes.get_lines() for y in np.ravel(line.get_ydata())]
-    low, high = min(-0.05, *heights), max(0.05, *heights)
-    margin = 0.08 * (high - low)
-    row[0].set_ylim(low - margin, high + margin)
 
 
 def _ylabel(difference: bool) -> str:
