@@ -141,7 +141,10 @@ def test_what_is_done_to_the_same_networks_is_paired_by_seed(tmp_path):
 def test_validation_size_has_a_curve_for_each_ensemble(tmp_path):
     shown = rendered(tmp_path, "validation-size")
     assert [figure.name.rsplit("-", 1)[1] for figure in shown.figures] == ["batch", "deep"]
-    assert len(shown.tables[0].rows) == 2 * (3 + 2)
+    (table,) = shown.tables
+    assert table.columns == ("method", "ECE %", "Acc %", "gap", "seeds")
+    assert len(table.rows) == 2 * (3 + 2)
+    assert all("[" in cell.text for row in table.rows for cell in row[1:4])
     assert "with BE and 20 / 40 / 60 images (none " in shown.sentences[0]
 
 

@@ -5,12 +5,12 @@ import statistics
 from calmix.paper.sheet import Item, Sheet, Shown, Variant
 from calmix.report import figures
 from calmix.report.style import colour
-from calmix.report.tables import Cell, Table, mean_cell
+from calmix.report.tables import Cell, Table, interval_text
 from calmix.runs.augmentation import parse_augmentation
 from calmix.runs.presets import preset
 from calmix.runs.recipe import ENSEMBLES
 from calmix.study import quantities as q
-from calmix.study.estimates import NotRunError
+from calmix.study.estimates import NotRunError, SeedVariance, estimate
 from calmix.study.results import Result
 
 SIZES = (100, 250, 500, 1000, 2500, 5000)
@@ -109,11 +109,19 @@ def _ece(results: list[Result]) -> str:
 
 
 def _table(sized: Sized, others: dict[str, dict[str, list[Result]]]) -> Table:
-    rows = []
+    methods: dict[str, list[Result]] = {}
     for ensemble, by_size in sized.items():
         named = {f"CAMixup, {size:,} validation images": some for size, some in by_size.items()}
         for name, some in {**others[ensemble], **named}.items():
-            cells = [mean_cell(quantity, quantity.values(some)) for quantity in SHOWN]
-            rows.append((Cell(f"{ENSEMBLES[ensemble].short}, {name}"), *cells))
-    columns = ("method", *(quantity.heading for quantity in SHOWN))
-    return Table("Mean ± standard deviation over seeds", columns, tuple(rows))
+            methods[f"{ENSEMBLES[ensemble].short}, {name}"] = some
+    columns: list[list[Cell]] = []
+    for quantity in SHOWN:
+        variance = SeedVariance.pooled([quantity.values(some) for some in methods.values()])
+        means = [estimate(some, quantity, variance) for some in methods.values()]
+        signed = quantity.unit == "points"
+        columns.append([Cell(interval_text(mean.interval, signed=signed), mean.value) for mean in means])
+    seeds = [Cell(str(len(some)), len(some)) for some in methods.values()]
+    rows = tuple(zip(map(Cell, methods), *columns, seeds, strict=True))
+    heads = ("method", *(quantity.heading for quantity in SHOWN), "seeds")
+    caption = "Means with 95 % intervals: the test images, and the spread over seeds of all rows"
+    return Table(caption, heads, rows)

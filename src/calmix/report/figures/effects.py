@@ -130,5 +130,5 @@ def _handles(
         handles.append(Line2D([], [], color=NOTE, label="a line between the two", **tick))
     if any(panel.published for panel in panels):
         hollow: Any = {"marker": "v", "linestyle": "none", "mfc": "white", "mew": 1.4, "markersize": 7}
-        handles.append(Line2D([], [], color=NOTE, label="crossing by the rule of thumb", **hollow))
+        handles.append(Line2D([], [], color=NOTE, label="by the rule of thumb", **hollow))
     return handles
