@@ -210,11 +210,12 @@ def test_the_numbers_of_the_readme_are_those_of_the_results():
     """Its three sentences name the ECE of the pool for two ensembles: none, Mixup, CAMixup."""
     first = (ROOT / "README.md").read_text().split("```")[0]
     page = (DOCS / "results" / "README.md").read_text()
-    sentence = re.search(r"Here on mnist, for none / Mixup / CAMixup: ECE % (.*)\.$", page, re.MULTILINE)
+    sentence = re.search(r"## Pathology and cure: mnist.*?ECE % (of BE: [^\n]*)\.\n", page, re.DOTALL)
     assert sentence
-    by_ensemble = dict(reversed(clause.split(" with ")) for clause in sentence[1].split(", "))
+    by_ensemble = dict(re.findall(r"of (\w+): ([^;]*)", sentence[1]))
     for ensemble in ("DE", "BE"):
-        numbers = [f"{float(number):.1f} %" for number in by_ensemble[ensemble].split(" / ")]
+        numbers = [f"{float(number):.1f} %" for number in re.findall(r"\d+\.\d+", by_ensemble[ensemble])]
+        assert len(numbers) == 3
         assert [number for number in numbers if number not in first] == [], ensemble
 
 

@@ -1,10 +1,57 @@
+import pytest
+
+from calmix.paper import prose
 from calmix.paper.items import ITEMS
-from calmix.paper.prose import came_out
+from calmix.paper.page import write_items
 from calmix.paper.regime import main_regime
+from calmix.paper.reproduce import plan_items, render_plan
 from calmix.runs.folder import find_runs
 from calmix.study import quantities as q
 from calmix.study.results import read_results
 from tests.fabricate import fabricate
+
+THREE = ("batch", "mc", "deep")
+
+
+def regime(folder, dataset="cifar10"):
+    return main_regime(read_results(find_runs([folder])), dataset)
+
+
+def test_a_change_is_said_with_its_direction_and_where_noise_hides_it(tmp_path):
+    for ensemble, accuracy, confidence in (("batch", 0.9, 0.8), ("mc", 0.7, 0.6), ("deep", 0.8, 0.799)):
+        fabricate(tmp_path, ensemble, "none", accuracy=0.8, confidence=0.8)
+        fabricate(tmp_path, ensemble, "mixup", accuracy=accuracy, confidence=confidence)
+    assert prose.change_sentence(regime(tmp_path), "mixup", "none", [q.ERROR, q.ECE], THREE) == (
+        "Against none, Mixup raises the error by 10.0 points (MC), lowers it by 10.0 points (BE) and does "
+        "not change it beyond noise (DE); it raises ECE by 10.0 (BE) and 10.0 points (MC) and does not "
+        "change it beyond noise (DE)."
+    )
+
+
+def test_a_change_of_one_ensemble_does_not_name_it_and_without_runs_there_is_none(tmp_path):
+    fabricate(tmp_path, "deep", "mixup", accuracy=0.8, confidence=0.7)
+    fabricate(tmp_path, "deep", "camixup", accuracy=0.9, confidence=0.9)
+    told = prose.change_sentence(regime(tmp_path), "camixup", "mixup", [q.ACCURACY], ("deep",))
+    assert told == "Against Mixup, CAMixup raises accuracy by 10.0 points."
+    assert prose.change_sentence(regime(tmp_path), "camixup", "none", [q.ACCURACY], THREE) == ""
+
+
+def test_a_change_whose_noise_nothing_tells_says_so(tmp_path):
+    for augment, temperature in (("mixup", 0.5), ("none", 1.0)):
+        fabricate(tmp_path, "deep", augment, accuracy=0.8, confidence=0.7, temperature=temperature)
+    told = prose.change_sentence(regime(tmp_path), "mixup", "none", [q.TEMPERATURE], ("deep",))
+    assert told == "Against none, Mixup lowers T by 0.5, noise not known."
+
+
+def test_the_error_has_the_noise_of_the_accuracy(tmp_path):
+    for augment, accuracy in (("mixup", 0.8), ("none", 0.85)):
+        fabricate(tmp_path, "deep", augment, accuracy=accuracy, corrupted=(accuracy, 0.7))
+    some = regime(tmp_path)
+    for error, accuracy in ((q.ERROR, q.ACCURACY), (q.CORRUPTED_ERROR, q.CORRUPTED_ACCURACY)):
+        widths = {x: some.estimate(("deep", "mixup"), x).half_width for x in (error, accuracy)}
+        assert widths[error] == pytest.approx(widths[accuracy])
+        assert 0 < widths[error] < 0.1
+    assert some.estimate(("deep", "mixup"), q.MEMBER_ERROR).influences == {}
 
 
 def test_means_over_seeds_by_ensemble_and_what_is_missing(tmp_path):
@@ -12,18 +59,29 @@ def test_means_over_seeds_by_ensemble_and_what_is_missing(tmp_path):
         fabricate(tmp_path, "deep", "none", accuracy=0.8, confidence=confidence, seed=seed)
     fabricate(tmp_path, "deep", "mixup", accuracy=0.9, confidence=0.8)
     fabricate(tmp_path, "batch", "mixup", accuracy=0.9, confidence=0.85)
-    regime = main_regime(read_results(find_runs([tmp_path])), "cifar10")
     methods = [(e, a) for e in ("batch", "deep") for a in ("none", "mixup", "camixup")]
-    assert came_out([regime], [q.GAP, q.ERROR], methods) == (
-        "Here on cifar10, for none / Mixup: gap - / +5.00 with BE, +15.00 / +10.00 with DE; "
-        "error % - / 10.00 with BE, 20.00 / 10.00 with DE."
+    assert prose.values_sentence(regime(tmp_path), [q.GAP, q.ERROR], methods) == (
+        "Gap of BE: Mixup +5.00; of DE: none +15.00, Mixup +10.00. "
+        "Error % of BE: Mixup 10.00; of DE: none 20.00, Mixup 10.00."
+    )
+    assert prose.values_sentence(regime(tmp_path), [q.GAP], [("mc", "mixup")]) == ""
+    assert prose.level_sentence(regime(tmp_path), "The gap is", q.GAP, "mixup", THREE) == (
+        "The gap is +5.0 (BE) and +10.0 points (DE)."
+    )
+    assert prose.best_sentence(regime(tmp_path), [q.ERROR, q.GAP], methods) == (
+        "The best error % is 10.00 with Mixup (BE) and 10.00 with Mixup (DE), noise not counted. "
+        "The best gap is +5.00 with Mixup (BE) and +10.00 with Mixup (DE), noise not counted."
     )
 
 
-def test_a_data_set_without_the_methods_has_no_sentence(tmp_path):
-    fabricate(tmp_path, "deep", "none")
-    regime = main_regime(read_results(find_runs([tmp_path])), "cifar10")
-    assert came_out([regime], [q.GAP], [("batch", "mixup")]) == ""
+def test_whether_another_measure_orders_methods_alike(tmp_path):
+    for augment, accuracy, confidence in (("none", 0.8, 0.8), ("mixup", 0.9, 0.7), ("camixup", 0.7, 0.65)):
+        fabricate(tmp_path, "deep", augment, accuracy=accuracy, confidence=confidence)
+    methods = [("deep", augment) for augment in ("none", "mixup", "camixup")]
+    assert prose.order_sentence(regime(tmp_path), q.ECE, [q.GAP, q.ACCURACY], methods) == (
+        "DE, best first, by ECE: none, CAMixup, Mixup; by gap the same; by Acc Mixup, none, CAMixup."
+    )
+    assert prose.order_sentence(regime(tmp_path), q.ECE, [q.GAP], [*methods, ("deep", "augmix")]) == ""
 
 
 def test_later_paragraphs_of_an_item_begin_with_a_data_set():
@@ -33,20 +91,40 @@ def test_later_paragraphs_of_an_item_begin_with_a_data_set():
     assert {*named} <= known
 
 
-def test_reasons_name_their_data_set_where_several_stand_side_by_side(tmp_path):
+def test_several_data_sets_have_a_line_each_with_the_reason_at_its_end(tmp_path):
     item = next(item for item in ITEMS if item.name == "pathology")
     for dataset in ("cifar10", "fashion-mnist"):
         for augment in ("none", "mixup"):
             fabricate(tmp_path, "deep", augment, dataset=dataset, scale="laptop")
-    results = read_results(find_runs([tmp_path]))
-    regimes = [main_regime(results, dataset) for dataset in ("cifar10", "fashion-mnist")]
-    alone, both = item.render(regimes[0]).sentences, item.render(*regimes).sentences
-    assert f"cifar10: {alone[-1]}" in both
-    assert both[-1].startswith("fashion-mnist: ")
+    regimes = [regime(tmp_path, dataset) for dataset in ("cifar10", "fashion-mnist")]
+    (alone,), (about, *lines) = item.render(regimes[0]).lines, item.render(*regimes).lines
+    assert about.startswith("In the paper Mixup lowers")
+    assert [line.split(": ")[0] for line in lines] == ["- cifar10", "- fashion-mnist"]
+    assert "over-confidence into" in lines[0]
+    assert alone == f"{about} On {lines[0].removeprefix('- ')}"
+
+
+def test_a_page_has_a_paragraph_and_a_list_of_data_sets(tmp_path):
+    for dataset in ("cifar10", "cifar100"):
+        fabricate(tmp_path / "runs", "deep", "none", dataset=dataset)
+        fabricate(tmp_path / "runs", "deep", "mixup", dataset=dataset, accuracy=0.9)
+    plan = plan_items(
+        [next(item for item in ITEMS if item.name == "pathology")],
+        dataset=["cifar10", "cifar100"],
+        scale="paper",
+        seeds=1,
+        absent=True,
+    )
+    results = read_results(find_runs([tmp_path / "runs"]))
+    page = tmp_path / "page.md"
+    write_items(plan, results, render_plan(plan, results), page, command="calmix reproduce", errors={})
+    assert "of its members.\n\n- cifar10: Against none" in page.read_text()
+    assert "\n- cifar100: Against none, Mixup lowers the error by 10.0" in page.read_text()
 
 
 def test_what_was_written_of_the_main_study_is_not_printed_beside_other_runs(tmp_path):
     item = next(item for item in ITEMS if item.name == "pathology")
     runs = [fabricate(tmp_path, "deep", augment, scale="paper") for augment in ("none", "mixup")]
-    sentences = item.render(main_regime(read_results(runs), "cifar10")).sentences
-    assert not any("over-confidence into" in sentence for sentence in sentences)
+    (line,) = item.render(main_regime(read_results(runs), "cifar10")).lines
+    assert "On cifar10: Against none" in line
+    assert "over-confidence into" not in line

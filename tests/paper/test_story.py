@@ -15,9 +15,8 @@ def test_the_first_page_has_the_matrix_the_figure_and_what_is_contradicted(tmp_p
     assert all(path.exists() for path in written)
     assert {path.name for path in written} == {"README.md", "claims.svg", "pathology-and-cure.svg"}
     text = written[0].read_text()
-    assert (
-        "for none / Mixup / CAMixup: ECE % 1.00 / 40.00 / 2.00 with BE, 1.00 / 40.00 / 2.00 with DE." in text
-    )
+    values = "none 1.00, Mixup 40.00, CAMixup 2.00"
+    assert f"ECE % of BE: {values}; of DE: {values}." in text
     assert "- Claim 0a: single, cifar10: ECE: Mixup - none +39.00" in text
     assert "## Contradicted here" in text
 

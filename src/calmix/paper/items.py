@@ -53,7 +53,8 @@ def pathology(sheet: Sheet) -> Shown:
     cifar100: With 50 images of a class, pools are over-confident by about what Mixup adds to the gap.
     """
     pool, members = (q.ERROR, q.ECE), (q.MEMBER_ERROR, q.MEMBER_ECE)
-    yield sheet.came_out(q.ERROR, q.ECE)
+    yield sheet.change("mixup", "none", q.ERROR, q.ECE)
+    yield sheet.level("With Mixup the pool's ECE less the members' mean is", q.COMPOUNDING, "mixup")
     yield sheet.table("Pool and members, with and without Mixup", *pool, q.GAP, *members, q.MEMBER_GAP)
     yield sheet.bars("Error and ECE of the pool; diamonds: the members alone", *pool, members=members)
 
@@ -77,7 +78,7 @@ def reliability(sheet: Sheet) -> Shown:
 
     fashion-mnist: Mixup turns the over-confidence of one network into as much under-confidence.
     """
-    yield sheet.came_out(q.GAP)
+    yield sheet.values(q.GAP)
     yield sheet.table("What the diagram sums up to", q.ACCURACY, q.ECE, q.GAP)
     panels = {"single network": sheet.item.methods[:2], "BatchEnsemble": sheet.item.methods[2:]}
     yield sheet.reliability("Reliability of a single network and of BE", panels)
@@ -91,7 +92,8 @@ def label_smoothing(sheet: Sheet) -> Shown:
     In the paper smoothed labels do what mixed ones do: from a coefficient of 0.2 on, ensembles are badly
     under-confident.
     """
-    yield sheet.came_out(q.ECE)
+    for amount in (0.2, 0.5):
+        yield sheet.change(f"label-smoothing-{amount:g}", "none", q.ECE)
     yield sheet.table("Label smoothing", q.ERROR, q.ECE, q.GAP)
     for one in sheet.each():
         series = {
@@ -131,12 +133,10 @@ def mixup_counts(sheet: Sheet) -> Shown:
         hard, easy = (np.flatnonzero(mean == end) for end in (mean.min(), mean.max()))
         hardest, easiest = (
             f"({' and '.join(names[k] for k in some)}) is mixed in "
-            + " and ".join(f"{mixed[k]:.0%}" for k in some)
+            + " and ".join(f"{100 * mixed[k]:.0f} %" for k in some)
             for some in (hard, easy)
         )
-        yield (
-            f"Here on {one.regime.dataset} the hardest class {hardest} of the epochs, the easiest {easiest}."
-        )
+        yield {one.regime.dataset: f"The hardest class {hardest} of the epochs, the easiest {easiest}."}
         figure = figures.mixed_classes(np.concatenate(shares), mean, names, title=one.subject)
         yield one.figure("Epochs in which CAMixup mixed a class; the hardest is on top", figure)
 
@@ -161,7 +161,8 @@ def camixup(sheet: Sheet) -> Shown:
     cifar100: All three with CAMixup are about as accurate as without mixing and stay over-confident, more so
     under corruption; Mixup of all classes takes nearly all of that away (beyond CAMixup's noise with MC).
     """
-    yield sheet.came_out(q.ACCURACY, q.ECE, q.GAP)
+    yield sheet.change("camixup", "mixup", q.ACCURACY, q.ECE)
+    yield sheet.change("camixup", "none", q.ACCURACY, q.ECE)
     yield sheet.table(sheet.item.title, q.ACCURACY, q.ECE, q.GAP, q.NLL, *CLEAN_AND_CORRUPTED[2:])
     yield sheet.bars("Error and ECE on the test set", q.ERROR, q.ECE)
 
@@ -172,7 +173,8 @@ def imagenet(sheet: Sheet) -> Shown:
 
     In the paper CAMixup has the best ECE of the three on ImageNet: 1.5 %, against 2.0 and 2.1.
     """
-    yield sheet.came_out(q.ACCURACY, q.ECE)
+    yield sheet.change("camixup", "none", q.ECE)
+    yield sheet.change("camixup", "mixup", q.ECE)
     yield sheet.table("BE on an image folder", q.ACCURACY, q.ECE, q.GAP)
 
 
@@ -189,7 +191,8 @@ def corruption(sheet: Sheet) -> Shown:
     fashion-mnist: Mixup gains far more accuracy than CAMixup, which has the lower ECE.
     """
     caption = "Means over types and severities"
-    yield sheet.came_out(q.CORRUPTED_ERROR, q.CORRUPTED_ECE)
+    yield sheet.change("mixup", "none", q.CORRUPTED_ERROR, q.CORRUPTED_ECE)
+    yield sheet.change("camixup", "mixup", q.CORRUPTED_ERROR, q.CORRUPTED_ECE)
     yield sheet.table(caption, q.CORRUPTED_ERROR, q.CORRUPTED_ECE, q.CORRUPTED_DCE)
     yield sheet.bars(caption, q.CORRUPTED_ERROR, q.CORRUPTED_ECE, name="means")
     yield from sheet.severities()
@@ -202,7 +205,10 @@ def augmix(sheet: Sheet) -> Shown:
     In the paper AugMix leaves BE calibrated, AugMixup adds accuracy and ECE, and AugCAMixup has the best ECE
     of the three.
     """
-    yield sheet.came_out(q.ACCURACY, q.ECE, q.CORRUPTED_ECE)
+    yield sheet.level("With AugMix the gap is", q.GAP, "augmix")
+    yield sheet.change("augmix+mixup", "augmix", q.ACCURACY, q.ECE)
+    for other in ("augmix", "augmix+mixup"):
+        yield sheet.change("augmix+camixup", other, q.ECE, q.CORRUPTED_ECE)
     yield sheet.table("AugMix and mixing", *CLEAN_AND_CORRUPTED)
     methods = sheet.item.methods
     yield sheet.reliability("Reliability", {"without AugMix": methods[:3], "with AugMix": methods[3:]})
@@ -265,7 +271,7 @@ def other_metrics(sheet: Sheet) -> Shown:
     kernel = (q.SKCE, q.DCE, q.CORRUPTED_SKCE, q.CORRUPTED_DCE)
     clean = (q.ECE, q.ACE, q.SCE, q.TACE)
     corrupted = (q.CORRUPTED_ECE, q.CORRUPTED_ACE, q.CORRUPTED_SCE, q.CORRUPTED_TACE)
-    yield sheet.came_out(q.ECE, q.DCE, q.SKCE)
+    yield sheet.order(q.ECE, q.DCE, q.SKCE)
     yield sheet.table("SKCE and DCE, clean and corrupted (c)", *kernel)
     yield sheet.table("Other binned errors on DE", *clean, *corrupted, methods=cross(("deep",), MIXED))
     yield sheet.bars("SKCE and DCE, clean and corrupted (c)", *kernel)
@@ -281,9 +287,10 @@ def temperature(sheet: Sheet) -> Shown:
     corrupted sets are under-confident with CAMixup, so that helps them too.
     """
     shown = (q.TEMPERATURE, q.ECE, q.SCALED_ECE, q.CORRUPTED_ECE, q.SCALED_CORRUPTED_ECE)
-    yield sheet.came_out(q.ECE, q.SCALED_ECE, q.CORRUPTED_ECE, q.SCALED_CORRUPTED_ECE)
-    for one in sheet.each():
-        yield _mixup_against_camixup(one)
+    changes = {"clean": q.SCALING_CHANGE, "corrupted": q.CORRUPTED_SCALING_CHANGE}
+    for condition, change in changes.items():
+        yield sheet.level(f"With CAMixup a temperature changes the {condition} ECE by", change, "camixup")
+    yield {one.regime.dataset: _mixup_against_camixup(one) for one in sheet.each()}
     yield sheet.table("One temperature for the pool, fitted on validation images", *shown)
     yield from sheet.before_and_after()
 
@@ -302,7 +309,7 @@ def _mixup_against_camixup(sheet: Sheet) -> str:
     if not texts:
         return ""
     return (
-        f"With both at their temperatures on {sheet.regime.dataset}, Mixup's mean ECE is at most CAMixup's "
+        "With both at their temperatures Mixup's mean ECE is at most CAMixup's "
         f"in {' and '.join(texts)}, noise not counted."
     )
 
@@ -321,7 +328,7 @@ def toy(sheet: Sheet) -> Shown:
     clusters: Perceptrons agree close to the clusters, where the test points are, so pooling four takes away
     little confidence there; between the clusters it takes away more.
     """
-    yield sheet.came_out(q.ECE, q.GAP, q.MEMBER_GAP)
+    yield sheet.values(q.ECE, q.GAP, q.MEMBER_GAP)
     yield sheet.table("On test points", q.ACCURACY, q.ECE, q.GAP)
     runs = {m: sheet.regime.results[m] for m in sheet.item.methods if m in sheet.regime.results}
     surfaces = {method_title(method): surface(results[0].run) for method, results in runs.items()}
@@ -344,7 +351,7 @@ def forgetting(sheet: Sheet) -> Shown:
     In the paper forgetting counts beat classes on most measures of CIFAR-10, and not on CIFAR-100.
     """
     shown = (q.ERROR, q.ECE, q.CORRUPTED_ERROR, q.CORRUPTED_ECE)
-    yield sheet.came_out(*shown)
+    yield sheet.change("forgetting", "camixup", *shown)
     yield sheet.table("Mixed by class, or by forgetting counts", *shown, q.CORRUPTED_DCE)
     yield sheet.bars("Error and ECE, clean and corrupted (c)", *shown)
 
@@ -361,7 +368,7 @@ def beyond(sheet: Sheet) -> Shown:
     number with label smoothing is from its authors' notebook."""
     before = (q.ACCURACY, q.ECE, q.DCE, q.NLL, q.CORRUPTED_ECE, q.CORRUPTED_DCE, q.SECONDS)
     after = (q.TEMPERATURE, q.SCALED_ECE, q.SCALED_DCE, q.SCALED_NLL, q.SCALED_CORRUPTED_ECE)
-    yield sheet.came_out(q.ACCURACY, q.ECE, q.SCALED_ECE)
+    yield sheet.best(q.ACCURACY, q.ECE, q.SCALED_ECE)
     yield sheet.table("Each method before and after one temperature T for the pool", *before, *after)
     yield from sheet.before_and_after()
 

@@ -50,8 +50,8 @@ def print_items(plan: ItemPlan, rendered: Mapping[str, RenderedItem | str], cons
         if isinstance(shown, str):
             console.print(shown, soft_wrap=True, markup=False)
             continue
-        if shown.sentences:
-            console.print(" ".join(shown.sentences), soft_wrap=True, markup=False, highlight=False)
+        for line in shown.lines:
+            console.print(line, soft_wrap=True, markup=False, highlight=False)
         for table in shown.tables:
             print_table(table, console)
 
@@ -79,7 +79,8 @@ def write_items(
         if isinstance(shown, str):
             lines += [shown, ""]
             continue
-        lines += [" ".join(shown.sentences), ""] if shown.sentences else []
+        about, *by_dataset = shown.lines or [""]
+        lines += [line for text in (about, "\n".join(by_dataset)) if text for line in (text, "")]
         lines += [line for table in shown.tables for line in (table.markdown(), "")]
         for captioned in shown.figures:
             reporter(Progress("writing", place, len(plan.items), captioned.name))

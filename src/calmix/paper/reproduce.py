@@ -190,5 +190,7 @@ def _join(parts: Sequence[RenderedItem | str]) -> RenderedItem | str:
     if not whole:
         return next((part for part in parts if isinstance(part, str)), "not run")
     sentences = dict.fromkeys(sentence for part in whole for sentence in part.sentences)
+    by_dataset = {dataset: text for part in whole for dataset, text in part.by_dataset.items()}
     tables = tuple(table for part in whole for table in part.tables)
-    return RenderedItem(tuple(sentences), tables, tuple(figure for part in whole for figure in part.figures))
+    figures = tuple(figure for part in whole for figure in part.figures)
+    return RenderedItem(tuple(sentences), by_dataset, tables, figures)

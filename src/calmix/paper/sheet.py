@@ -8,14 +8,15 @@ from typing import Any, TypeAlias
 from matplotlib.figure import Figure
 
 from calmix.errors import InputError
+from calmix.paper import prose
 from calmix.paper.numbers import published
-from calmix.paper.prose import came_out
 from calmix.paper.regime import MAIN_SCALE, Method, Regime, seeds_text
 from calmix.report import figures
 from calmix.report.figures import CaptionedFigure
 from calmix.report.reliability import Curve, reliability_figure
 from calmix.report.style import colour
 from calmix.report.tables import Table, comparison, side_by_side
+from calmix.report.words import listed
 from calmix.runs.augmentation import parse_augmentation
 from calmix.runs.presets import preset
 from calmix.runs.recipe import Recipe
@@ -24,7 +25,8 @@ from calmix.study.estimates import NotRunError
 from calmix.study.quantities import Quantity
 from calmix.study.results import Group, Result
 
-Shown: TypeAlias = Iterator[str | Table | CaptionedFigure]  # sentences, tables and figures
+ByDataset: TypeAlias = Mapping[str, str]  # what came out on each data set, in sentences
+Shown: TypeAlias = Iterator[str | ByDataset | Table | CaptionedFigure]
 
 
 @dataclass(frozen=True)
@@ -60,11 +62,21 @@ class Variant:
 
 @dataclass(frozen=True)
 class RenderedItem:
-    """What is shown of an item."""
+    """What is shown of an item: sentences about it and of each data set, tables, figures."""
 
     sentences: tuple[str, ...] = ()
+    by_dataset: Mapping[str, str] = field(default_factory=dict)
     tables: tuple[Table, ...] = ()
     figures: tuple[CaptionedFigure, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """Its sentences: a line about the item, and one for each data set where there are several."""
+        about = " ".join(self.sentences)
+        if len(self.by_dataset) == 1:
+            ((dataset, text),) = self.by_dataset.items()
+            return [f"{about} On {dataset}: {text}".strip()]
+        return list(filter(None, (about, *(f"- {d}: {text}" for d, text in self.by_dataset.items()))))
 
 
 Variants: TypeAlias = Callable[[str, str], Sequence[Variant]]  # of a data set and a scale
@@ -119,16 +131,18 @@ class Item:
         """Its tables and figures, from the main regimes of the data sets, or from the results of variants."""
         sheet = Sheet(self, regimes, results or {})
         shown = list(self.draw(sheet))
-        datasets = dict.fromkeys(result.recipe.dataset for result in sheet.results)
         reasons = dict(text.split(": ", 1) for text in self.prose[2:]) if sheet.is_main_study else {}
         sentences = [*self.prose[1:2], *(each for each in shown if isinstance(each, str))]
+        by_dataset: dict[str, list[str]] = {result.recipe.dataset: [] for result in sheet.results}
+        for texts in (*(each for each in shown if isinstance(each, Mapping)), reasons):
+            for dataset in texts.keys() & by_dataset.keys():
+                by_dataset[dataset].append(texts[dataset])
         named = {
-            d: f"{d}: {reasons[d]}" if len(datasets) > 1 else reasons[d] for d in datasets if d in reasons
+            dataset: text for dataset, some in by_dataset.items() if (text := " ".join(filter(None, some)))
         }
-        sentences += named.values()
         tables = tuple(each for each in shown if isinstance(each, Table))
         figures = tuple(each for each in shown if isinstance(each, CaptionedFigure))
-        return RenderedItem(tuple(filter(None, sentences)), tables, figures)
+        return RenderedItem(tuple(filter(None, sentences)), named, tables, figures)
 
 
 VariantResults: TypeAlias = Mapping[Variant, tuple[Result, ...]]
@@ -177,17 +191,37 @@ class Sheet:
         datasets = dict.fromkeys(result.recipe.dataset for result in results)
         scales = ", ".join(dict.fromkeys(result.recipe.scale for result in results))
         seeds = seeds_text(len({result.recipe.seed for result in some}) for some in self._by_method)
-        *first, last = datasets or ("",)
-        names = f"{', '.join(first)} and {last}" if first else last
-        return f"{names}, {scales} scale, {seeds}"
+        return f"{listed([*datasets])}, {scales} scale, {seeds}"
 
     def groups(self, methods: Sequence[Method] = ()) -> list[Group]:
         """The methods that were run, data set by data set."""
         return [group for regime in self.regimes for group in regime.groups(methods or self.item.methods)]
 
-    def came_out(self, *quantities: Quantity, methods: Sequence[Method] = ()) -> str:
-        """The numbers in a sentence for each data set."""
-        return came_out(self.regimes, quantities, methods or self.item.methods)
+    def change(self, this: str, that: str, *quantities: Quantity) -> ByDataset:
+        """What training with one augmentation instead of another changes, beyond noise."""
+        ensembles = self._ensembles
+        return {r.dataset: prose.change_sentence(r, this, that, quantities, ensembles) for r in self.regimes}
+
+    def level(self, words: str, quantity: Quantity, augment: str) -> ByDataset:
+        """`words`, then a difference that one method shows by itself."""
+        ensembles = self._ensembles
+        return {r.dataset: prose.level_sentence(r, words, quantity, augment, ensembles) for r in self.regimes}
+
+    def values(self, *quantities: Quantity) -> ByDataset:
+        """The means over seeds."""
+        return {r.dataset: prose.values_sentence(r, quantities, self.item.methods) for r in self.regimes}
+
+    def order(self, first: Quantity, *others: Quantity) -> ByDataset:
+        """Whether other quantities order the methods as the first does."""
+        return {r.dataset: prose.order_sentence(r, first, others, self.item.methods) for r in self.regimes}
+
+    def best(self, *quantities: Quantity) -> ByDataset:
+        """The best mean of each quantity."""
+        return {r.dataset: prose.best_sentence(r, quantities, self.item.methods) for r in self.regimes}
+
+    @property
+    def _ensembles(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(ensemble for ensemble, _ in self.item.methods))
 
     def table(self, caption: str, *quantities: Quantity, methods: Sequence[Method] = ()) -> Table:
         """A row for each method; of several data sets the columns of one after those of the other."""

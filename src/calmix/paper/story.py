@@ -13,7 +13,7 @@ from calmix.paper.claims import TOY, judge_claims
 from calmix.paper.claims_figures import matrix_figure
 from calmix.paper.judging import ClaimResult, Part
 from calmix.paper.page import CLAIMS_NOTE, part_text
-from calmix.paper.prose import came_out
+from calmix.paper.prose import values_sentence
 from calmix.paper.regime import MAIN_SCALE, Regime, main_regimes
 from calmix.paper.reproduce import plan_items, render_plan
 from calmix.progress import Progress, Reporter, ignore
@@ -139,7 +139,7 @@ def _pathology(regime: Regime, path: Path, found: str) -> list[str]:
     return [
         f"## Pathology and cure: {regime.dataset}",
         "",
-        f"{found} {came_out([regime], [q.ECE], METHODS)}".strip(),
+        f"{found} {values_sentence(regime, [q.ECE], METHODS)}".strip(),
         "",
         f"![Error and ECE on {regime.dataset}](figures/{path.name})",
         "",

@@ -19,6 +19,7 @@ from calmix.report.page import inline, render
 from calmix.report.style import BLUE, GREEN, CaptionedFigure
 from calmix.report.tables import Cell, Table
 from calmix.report.verdicts import VERDICTS
+from calmix.report.words import listed
 from calmix.version import __version__
 
 KINDS = {"a": "under", "b": "ok", "unclear": ""}  # colours of plots: blue for a, green for b
@@ -83,7 +84,7 @@ def sentence(comparison: Comparison) -> str:
         side: [_title(name) for name, row in comparison.metrics.items() if row.better == side]
         for side in ("a", "b")
     }
-    parts = [f"{side} is better in {_join(names)}" for side, names in better.items() if names]
+    parts = [f"{side} is better in {listed(names)}" for side, names in better.items() if names]
     if not parts:
         return "In no metric is one of the two better for sure."
     return "For sure, " + "; ".join(parts) + "."
@@ -91,10 +92,6 @@ def sentence(comparison: Comparison) -> str:
 
 def _title(name: str) -> str:
     return name if name in ("accuracy", "gap") else MEASURES[name].title
-
-
-def _join(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _sections(comparison: Comparison) -> list[Section]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from calmix.auditing.report import AuditReport
 from calmix.report.levels import Level
+from calmix.report.words import listed
 
 PLAIN, MIXUP, CAMIXUP = "none", "mixup", "camixup"
 TITLES = {PLAIN: "without Mixup", MIXUP: "with Mixup", CAMIXUP: "with CAMixup"}
@@ -72,7 +73,7 @@ def _mixup(
         parts.append(f"improved the calibration of {_names(helped)}")
     if unclear := by.get("unclear", []):
         parts.append(f"made no sure difference to {_names(unclear)}")
-    return f"Mixup {_join(parts)}."
+    return f"Mixup {listed(parts)}."
 
 
 def _plural(text: str) -> str:
@@ -96,7 +97,7 @@ def _camixup(
         parts.append(f"brought {_names(eased)} nearer to calibrated, though not within the tolerance")
     if rest:
         parts.append(f"made no sure improvement to {_names(rest)}")
-    return f"CAMixup {_join(parts)}."
+    return f"CAMixup {listed(parts)}."
 
 
 def _others(ensembles: Sequence[str], effects: Sequence[str]) -> str:
@@ -133,13 +134,9 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def _join(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
 def _names(names: Sequence[str]) -> str:
     """
     >>> _names(["single network", "BatchEnsemble", "deep ensemble"])
     'the single network, BatchEnsemble and the deep ensemble'
     """
-    return _join([f"the {name}" if name[0].islower() else name for name in names])
+    return listed([f"the {name}" if name[0].islower() else name for name in names])

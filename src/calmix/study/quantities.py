@@ -91,7 +91,7 @@ def _error(accuracy: Reading) -> Reading:
 
 
 ACCURACY = Quantity("accuracy", "Acc", "test accuracy", _clean("accuracy"), better="higher")
-ERROR = Quantity("error", "error", "test error", _error(ACCURACY.of))
+ERROR = Quantity("error", "error", "test error", _error(ACCURACY.of), noise="accuracy")
 ECE = Quantity("ece", "ECE", "expected calibration error, 15 bins", _clean("ece"))
 _GAP = "accuracy - confidence; above 0 is under-confident"
 GAP = Quantity("gap", "gap", _GAP, _clean("gap"), "points", better="zero")
@@ -105,7 +105,7 @@ SKCE = Quantity("skce", "SKCE", "squared kernel calibration error", _clean("skce
 
 def _of_members(quantity: Quantity, of: Reading) -> Quantity:
     name, title = f"member_{quantity.name}", f"members' {quantity.title}"
-    return replace(quantity, name=name, title=title, description="mean of the members alone", of=of)
+    return replace(quantity, name=name, title=title, description="mean of the members alone", of=of, noise="")
 
 
 MEMBER_ERROR = _of_members(ERROR, _error(_members("accuracy")))
@@ -115,7 +115,8 @@ MEMBER_GAP = _of_members(GAP, _members("gap"))
 
 def _under_corruption(quantity: Quantity, title: str, what: str, of: Reading) -> Quantity:
     description = f"{what}, mean over 15 corruptions x 5 severities"
-    return replace(quantity, name=title.lower(), title=title, description=description, of=of)
+    noise = "ca" if quantity.noise == "accuracy" else ""
+    return replace(quantity, name=title.lower(), title=title, description=description, of=of, noise=noise)
 
 
 CORRUPTED_ACCURACY = _under_corruption(ACCURACY, "cA", "accuracy", _corrupted("accuracy"))
