@@ -102,3 +102,16 @@ def test_no_point_is_outside_and_the_legend_covers_nothing(difference):
 def test_nothing_to_draw_is_an_error(panels):
     with pytest.raises(InputError, match=r"nothing to draw|no predictions"):
         reliability_figure(panels)
+
+
+@pytest.mark.parametrize(("count", "columns"), [(1, 1), (3, 3), (4, 2), (5, 2)])
+def test_many_panels_have_two_columns_and_no_empty_axes(count, columns):
+    panels = {f"panel {k}": [curve_of("none", [random_predictions()])] for k in range(count)}
+    figure = reliability_figure(panels, title="digits")
+    figure.draw_without_rendering()
+    titled = [axes for axes in figure.axes if axes.get_title(loc="left")]
+    assert [axes.get_title(loc="left") for axes in titled] == list(panels)
+    assert len(figure.axes) == 2 * count
+    assert len({round(axes.get_position().x0, 3) for axes in titled}) == columns
+    labelled = [axes for axes in figure.axes if axes.get_ylabel()]
+    assert len(labelled) == 2 * -(-count // columns)

@@ -22,6 +22,7 @@ Array = npt.NDArray[np.float64]
 MIN_EXAMPLES, MIN_SHARE = 10, 0.002  # bins with fewer examples, or a smaller share of them, have no point
 LEVEL = 0.95
 CLEAR_MEMBERS = 8  # more thin lines than these are drawn fainter
+MAX_COLUMNS = 3  # more panels than these are drawn in two columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,24 +60,30 @@ def reliability_figure(
         if not curve.seeds:
             raise InputError(f"the curve {curve.label!r} has no predictions: give those of one seed or more")
     with styled():
-        count = len(panels)
-        drawing, axes = figure(
-            0.9 + 3.3 * count, 4.2, 2, count, title=title, share=True, height_ratios=[3, 1]
-        )
-        for top, bottom, (name, curves) in zip(axes, axes[count:], panels.items(), strict=False):
+        columns = len(panels) if len(panels) <= MAX_COLUMNS else 2
+        rows = -(-len(panels) // columns)
+        size = 0.9 + 3.3 * columns, 4.2 * rows
+        drawing, axes = figure(*size, 2 * rows, columns, title=title, share=True, height_ratios=[3, 1] * rows)
+        places = np.arange(rows * columns)
+        tops, bottoms = (places + columns * (places // columns + below) for below in (0, 1))
+        for top, bottom, (name, curves) in zip(tops, bottoms, panels.items(), strict=False):
             for curve in curves:
-                points = _draw(top, curve, difference)
+                points = _draw(axes[top], curve, difference)
                 edges = np.linspace(0, 1, len(points.share) + 1)
-                bottom.stairs(points.share, edges, color=curve.colour, linewidth=1.4)
-            _finish(top, difference)
-            top.set_title(plain(name))
-            bottom.set_xlabel("confidence")
-        if difference:
-            low, high = axes[0].get_ylim()  # of all panels, their bands included
-            axes[0].set_ylim(min(low, -0.05), max(high, 0.05))
-        axes[0].set_ylabel(_ylabel(difference))
-        axes[count].set_ylabel("share")
-        axes[count].set_ylim(bottom=0)
+                axes[bottom].stairs(points.share, edges, color=curve.colour, linewidth=1.4)
+            _finish(axes[top], difference)
+            axes[top].set_title(plain(name))
+            axes[bottom].set_xlabel("confidence")
+            axes[bottom].tick_params(labelbottom=True)
+        for top, bottom in zip(tops[::columns], bottoms[::columns], strict=True):
+            if difference:
+                low, high = axes[top].get_ylim()  # of all panels of the row, their bands included
+                axes[top].set_ylim(min(low, -0.05), max(high, 0.05))
+            axes[top].set_ylabel(_ylabel(difference))
+            axes[bottom].set_ylabel("share")
+            axes[bottom].set_ylim(bottom=0)
+        for empty in (*tops[len(panels) :], *bottoms[len(panels) :]):
+            axes[empty].remove()
         add_legend(drawing, _handles([curve for curves in panels.values() for curve in curves]))
     return drawing
 
