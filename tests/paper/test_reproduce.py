@@ -175,6 +175,20 @@ def test_what_is_finished_needs_no_data_set(tmp_path, monkeypatch):
     assert "cifar10 is missing" in err
 
 
+def test_what_is_finished_of_an_image_folder_needs_no_images(tmp_path, monkeypatch):
+    monkeypatch.setenv("CALMIX_DATA", str(tmp_path))
+    arguments = ("reproduce", "imagenet", "--runs", tmp_path / "runs", "--out", tmp_path / "out")
+    for augment in ("none", "mixup", "camixup"):
+        title = {"none": "BE, none", "mixup": "BE, Mixup", "camixup": "BE, CAMixup"}[augment]
+        fabricate(tmp_path / "runs", "batch", augment, dataset="folder", scale="laptop")
+        code, shown, _ = run_command(*arguments, "--no-train")
+        assert code == 0
+        assert title in shown
+        code, shown, _ = run_command(*arguments)  # what is left is skipped
+        assert code == 0
+        assert ("not run: folder is missing" in shown) == (augment != "camixup")
+
+
 def test_a_dry_run_lists_and_trains_nothing(tmp_path):
     fabricate(tmp_path, "single", "mixup", dataset="clusters", scale="smoke")
     code, shown, _ = reproduce(tmp_path, "toy", "--dry-run")

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from calmix.integrations.loggers import log_results, open_log
 from calmix.progress import Display, Message
 from calmix.runs.launch import Machine
 from calmix.runs.recipe import NETWORK_OPTIONS, Recipe
-from calmix.study.plan import Plan, is_finished, locate_run, run_plan
+from calmix.study.plan import Plan, run_plan
 from calmix.study.tasks import Context
 
 if TYPE_CHECKING:
@@ -121,8 +120,8 @@ def main(arguments: list[str]) -> int:
     formats = check_formats(args.figures_format)
     datasets = (args.dataset or ("cifar10" if args.scale == "paper" else "mnist")).split(",")
     changes = parse_changes(args.changes)
-    make_plan = functools.partial(
-        plan_items,
+    folders = [args.out, *args.runs]
+    plan = plan_items(
         select_items(args.items),
         dataset=datasets,
         scale=args.scale,
@@ -131,17 +130,9 @@ def main(arguments: list[str]) -> int:
         paper_code=args.paper_code,
         train_on_validation=args.train_on_validation,
         data_root=args.data_root,
+        absent=args.dry_run or not args.train,
+        runs=folders,
     )
-    plan = make_plan(absent=True)
-    folders = [args.out, *args.runs]
-    if (
-        args.train
-        and not args.dry_run
-        and not all(
-            is_finished(locate_run(recipe, types, folders), types) for recipe, types in plan.runs.items()
-        )
-    ):
-        plan = make_plan(absent=False)  # what is left needs its data set
     if args.corrupted is not None:
         _check_corrupted(plan, args.corrupted)
     console = Console()

@@ -81,14 +81,15 @@ def plan_items(
     train_on_validation: bool = False,
     data_root: Path | None = None,
     absent: bool = False,
+    runs: Sequence[Path] = (),
 ) -> ItemPlan:
     """Which runs the items need, on one data set or several side by side.
 
     A missing data set is an error, a missing image folder skips its item, and one of several that an item
     uses on its own is left out. `changes` are recipe fields that all runs change; `train_on_validation` is
-    the paper's reading: methods that need no validation images train on them too. With `absent`, for a
-    forecast, the paper's data sets need not be on this machine: of image folders, ImageNet at paper scale
-    alone.
+    the paper's reading: methods that need no validation images train on them too. What is finished in the
+    folders `runs` needs no data set. With `absent`, for a forecast or where nothing is trained, what is left
+    needs none either, but for an image folder of which nothing is finished and that is not the paper's.
     """
     at_least("seeds", seeds, 1)
     datasets = (dataset,) if isinstance(dataset, str) else tuple(dict.fromkeys(dataset))
@@ -97,19 +98,32 @@ def plan_items(
         for name in datasets:
             if item.corruptions and not item.dataset and name == POINTS:
                 raise InputError(f"{item.name} shows images under corruption, and {name} are points")
-            _check_data(plan, item, name, data_root, absent=absent)
+            _check_data(plan, item, name, data_root, absent=absent, runs=runs)
         for recipe in plan.recipes(item):
             plan.runs[recipe] = CORRUPTIONS if item.corruptions else plan.runs.get(recipe, ())
     return plan
 
 
-def _check_data(plan: ItemPlan, item: Item, dataset: str, data_root: Path | None, *, absent: bool) -> None:
+def _check_data(
+    plan: ItemPlan,
+    item: Item,
+    dataset: str,
+    data_root: Path | None,
+    *,
+    absent: bool,
+    runs: Sequence[Path],
+) -> None:
     """Refuse, skip or leave out what is not here; data of the user's own is checked when it is read."""
+    types = CORRUPTIONS if item.corruptions else ()
     for name in item.datasets_of(dataset, plan.scale):
         if name not in data.NAMES:
             continue
         entry = look_up(name, data_root)
         if entry.state == "present" or (absent and (name != FOLDER or plan.scale == "paper")):
+            continue
+        needed = [recipe for recipe in plan.recipes(item) if recipe.dataset == name]
+        finished = [any(is_finished(Run(f / r.name, r), types) for f in runs) for r in needed]
+        if all(finished) or (absent and any(finished)):
             continue
         if item.dataset == FOLDER:
             # Goes into the written results: nothing of this machine.
