@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 MINUTES ?= 10
 
-.PHONY: demo test check torture bench docs wheel format clean
+.PHONY: demo test check torture bench results docs wheel format clean
 
 demo: .venv/installed
 	$(BIN)/calmix demo
@@ -24,6 +24,10 @@ torture: .venv/installed
 
 bench: .venv/installed
 	$(BIN)/python -m benchmarks
+
+# Every page of results, by the command that it names, from the evidence.
+results: .venv/installed
+	sed -n 's/^Made by `\(calmix .*\)`.*/\1/p' docs/results/*.md | while read -r command; do echo "$$command"; $(BIN)/$$command >/dev/null || exit 1; done
 
 docs: .venv/complete
 	OMP_NUM_THREADS=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
