@@ -69,8 +69,8 @@ REASONS = {
         "2": "Mixup turns over-confidence of 12 to 15 points into under-confidence of 5",
         "6": "cat and deer, the two classes mixed most, lose 14 and 15 points, truck and bird 7 and 5; with "
         "Mixup of all classes cat and deer lose 8 and 12, so mixing fewer classes is not the whole of it",
-        "11": "AugMix alone leaves BE over-confident by 10 points, which Mixup takes away; why accuracy falls "
-        "with both is open (more epochs were not tried)",
+        "11": "AugMix alone leaves BE over-confident by 10 points, which Mixup takes away; why accuracy "
+        "falls with both is open (more epochs were not tried)",
         "17": "AugMix alone leaves the pool over-confident by 4 points, and by 8 under corruption, which "
         "CAMixup takes away",
     },
