@@ -19,6 +19,10 @@ def test_the_first_page_has_the_matrix_the_figure_and_what_is_contradicted(tmp_p
     assert f"ECE % of BE: {values}; of DE: {values}." in text
     assert "- Claim 0a: single, cifar10: ECE: Mixup - none +39.00" in text
     assert "## Contradicted here" in text
+    assert (
+        "Mixup is shown to raise the ECE of the ensembles in 2 of 2 on cifar10. "
+        "CAMixup is shown to have a lower ECE than Mixup in 2 of 2 on cifar10."
+    ) in text
 
 
 def test_the_crossing_follows_where_several_regimes_tell_it(tmp_path):

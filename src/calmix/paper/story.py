@@ -19,6 +19,7 @@ from calmix.paper.reproduce import plan_items, render_plan
 from calmix.progress import Progress, Reporter, ignore
 from calmix.report.figures.comparisons import bars
 from calmix.report.style import save_figure
+from calmix.report.words import listed
 from calmix.study import quantities as q
 from calmix.study.results import Results
 
@@ -38,6 +39,10 @@ FOUND = (
     "The paper found that Mixup raises an ensemble's accuracy and harms its calibration, and that CAMixup "
     "keeps most of the one without the other."
 )
+IN_SHORT = {
+    "2": "Mixup is shown to raise the ECE of the ensembles in",
+    "5": "CAMixup is shown to have a lower ECE than Mixup in",
+}
 PHONE = 4.5  # inches: wider figures cannot be read on a phone
 
 WORDS_NOTE = (
@@ -94,7 +99,7 @@ def write_story(results: Results, target: Path, *, command: str, reporter: Repor
     regimes = [r for r in main_regimes(results) if r.dataset != TOY and r.groups(METHODS)]
     written = [target, folder / "claims.svg"]
     lines = ["# Results", "", f"Made by `{command}`.", ""]
-    lines += _matrix(judged)
+    lines += _in_short(judged) + _matrix(judged)
     save_figure(matrix_figure(judged), written[-1])
     for place, regime in enumerate(regimes):
         reporter(Progress("results", 1 + place, 2 + len(regimes), regime.dataset))
@@ -112,6 +117,19 @@ def write_story(results: Results, target: Path, *, command: str, reporter: Repor
     with files.replacing(target) as file:
         file.write(("\n".join(lines).rstrip() + "\n").encode())
     return written
+
+
+def _in_short(judged: Sequence[ClaimResult]) -> list[str]:
+    """In how many ensembles of each data set the pathology and its cure are shown."""
+    sentences = []
+    for claim_id, words in IN_SHORT.items():
+        parts = [p for claim in judged if claim.id == claim_id for p in claim.parts if p.estimate is not None]
+        run = Counter(part.dataset for part in parts)
+        shown = Counter(part.dataset for part in parts if part.verdict == "shown")
+        if run:
+            counts = listed([f"{shown[name]} of {count} on {name}" for name, count in run.items()])
+            sentences.append(f"{words} {counts}.")
+    return [" ".join(sentences), ""] if sentences else []
 
 
 def _matrix(judged: Sequence[ClaimResult]) -> list[str]:
