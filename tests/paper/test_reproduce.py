@@ -132,6 +132,7 @@ def test_an_image_folder_end_to_end(tmp_path, monkeypatch):
     monkeypatch.setenv("CALMIX_DATA", str(tmp_path / "data"))
     assert reproduce(tmp_path / "runs", "imagenet", "--render", tmp_path / "page.md")[0] == 0
     text = (tmp_path / "page.md").read_text()
+    assert text.startswith("# Results: folder\n")
     rows = re.findall(r"^\| (BE, .*?) \| \**(\d+\.\d\d)\** \| \**(\d+\.\d\d)\** \|", text, re.M)
     assert [row[0] for row in rows] == ["BE, none", "BE, Mixup", "BE, CAMixup"]
     assert len(list((tmp_path / "runs").glob("folder-batch-*/model.safetensors"))) == 3

@@ -72,7 +72,9 @@ def write_items(
     folder = target.parent / "figures"
     folder.mkdir(parents=True, exist_ok=True)
     written = [target]
-    lines = [f"# Results: {', '.join(plan.datasets)}", "", *_heading(plan, results, command), ""]
+    of_runs = dict.fromkeys(recipe.dataset for recipe in plan.runs)
+    names = [name for name in plan.datasets if name in of_runs] or list(of_runs) or plan.datasets
+    lines = [f"# Results: {', '.join(names)}", "", *_heading(plan, results, command), ""]
     for place, item in enumerate(plan.items):
         lines += [f"## {item.name}: {item.title}", "", item.shows, ""]
         shown = rendered[item.name]
