@@ -17,14 +17,16 @@ def regime(folder, dataset="cifar10"):
     return main_regime(read_results(find_runs([folder])), dataset)
 
 
-def test_a_change_is_said_with_its_direction_and_where_noise_hides_it(tmp_path):
+def test_a_change_has_its_sign_and_says_where_it_is_within_noise(tmp_path):
     for ensemble, accuracy, confidence in (("batch", 0.9, 0.8), ("mc", 0.7, 0.6), ("deep", 0.8, 0.799)):
         fabricate(tmp_path, ensemble, "none", accuracy=0.8, confidence=0.8)
         fabricate(tmp_path, ensemble, "mixup", accuracy=accuracy, confidence=confidence)
     assert prose.change_sentence(regime(tmp_path), "mixup", "none", [q.ERROR, q.ECE], THREE) == (
-        "Against none, Mixup raises the error by 10.0 points (MC), lowers it by 10.0 points (BE) and does "
-        "not change it beyond noise (DE); it raises ECE by 10.0 (BE) and 10.0 points (MC) and does not "
-        "change it beyond noise (DE)."
+        "Compared with none, Mixup changes the error by -10.0 (BE), +10.0 (MC) and +0.00 points (DE, within "
+        "noise); ECE by +10.0 (BE), +10.0 (MC) and +0.10 points (DE, within noise)."
+    )
+    assert prose.change_sentence(regime(tmp_path), "mixup", "none", [q.ECE], ("deep",)) == (
+        "Compared with none, Mixup changes ECE by +0.10 points, within noise."
     )
 
 
@@ -32,7 +34,7 @@ def test_a_change_of_one_ensemble_does_not_name_it_and_without_runs_there_is_non
     fabricate(tmp_path, "deep", "mixup", accuracy=0.8, confidence=0.7)
     fabricate(tmp_path, "deep", "camixup", accuracy=0.9, confidence=0.9)
     told = prose.change_sentence(regime(tmp_path), "camixup", "mixup", [q.ACCURACY], ("deep",))
-    assert told == "Against Mixup, CAMixup raises accuracy by 10.0 points."
+    assert told == "Compared with Mixup, CAMixup changes accuracy by +10.0 points."
     assert prose.change_sentence(regime(tmp_path), "camixup", "none", [q.ACCURACY], THREE) == ""
 
 
@@ -40,7 +42,7 @@ def test_a_change_whose_noise_nothing_tells_says_so(tmp_path):
     for augment, temperature in (("mixup", 0.5), ("none", 1.0)):
         fabricate(tmp_path, "deep", augment, accuracy=0.8, confidence=0.7, temperature=temperature)
     told = prose.change_sentence(regime(tmp_path), "mixup", "none", [q.TEMPERATURE], ("deep",))
-    assert told == "Against none, Mixup lowers T by 0.5, noise not known."
+    assert told == "Compared with none, Mixup changes T by -0.5, noise not known."
 
 
 def test_the_error_has_the_noise_of_the_accuracy(tmp_path):
@@ -66,7 +68,7 @@ def test_means_over_seeds_by_ensemble_and_what_is_missing(tmp_path):
     )
     assert prose.values_sentence(regime(tmp_path), [q.GAP], [("mc", "mixup")]) == ""
     assert prose.level_sentence(regime(tmp_path), "The gap is", q.GAP, "mixup", THREE) == (
-        "The gap is +5.0 (BE) and +10.0 points (DE)."
+        "The gap is +5.0 (BE) and +10.0 points (DE), both within noise."
     )
     assert prose.best_sentence(regime(tmp_path), [q.ERROR, q.GAP], methods) == (
         "The best error % is 10.00 with Mixup (BE) and 10.00 with Mixup (DE), noise not counted. "
@@ -118,13 +120,13 @@ def test_a_page_has_a_paragraph_and_a_list_of_data_sets(tmp_path):
     results = read_results(find_runs([tmp_path / "runs"]))
     page = tmp_path / "page.md"
     write_items(plan, results, render_plan(plan, results), page, command="calmix reproduce", errors={})
-    assert "of its members.\n\n- cifar10: Against none" in page.read_text()
-    assert "\n- cifar100: Against none, Mixup lowers the error by 10.0" in page.read_text()
+    assert "of its members.\n\n- cifar10: Compared with none" in page.read_text()
+    assert "\n- cifar100: Compared with none, Mixup changes the error by -10.0" in page.read_text()
 
 
 def test_what_was_written_of_the_main_study_is_not_printed_beside_other_runs(tmp_path):
     item = next(item for item in ITEMS if item.name == "pathology")
     runs = [fabricate(tmp_path, "deep", augment, scale="paper") for augment in ("none", "mixup")]
     (line,) = item.render(main_regime(read_results(runs), "cifar10")).lines
-    assert "On cifar10: Against none" in line
+    assert "On cifar10: Compared with none" in line
     assert "over-confidence into" not in line

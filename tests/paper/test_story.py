@@ -20,8 +20,8 @@ def test_the_first_page_has_the_matrix_the_figure_and_what_is_contradicted(tmp_p
     assert "- Claim 0a: single, cifar10: ECE: Mixup - none +39.00" in text
     assert "## Contradicted here" in text
     assert (
-        "Mixup is shown to raise the ECE of the ensembles in 2 of 2 on cifar10. "
-        "CAMixup is shown to have a lower ECE than Mixup in 2 of 2 on cifar10."
+        "Mixup is shown to raise the ECE of 2 of 2 ensembles on cifar10. "
+        "CAMixup is shown to have a lower ECE than Mixup in 2 of 2 ensembles on cifar10."
     ) in text
 
 

@@ -41,8 +41,8 @@ def pathology(sheet: Sheet) -> Shown:
     In the paper Mixup lowers the error of every ensemble and raises its ECE, which is then above the mean ECE
     of its members.
 
-    mnist: The rise of the pool's ECE has the paper's sign and size, its cause only in part: the members alone
-    are already under-confident by most of it, as one network is, and pooling adds half a point.
+    mnist: The rise of the pool's ECE has the paper's sign, its cause only in part: the members alone are
+    already under-confident by most of it, as one network is, and pooling adds little.
 
     fashion-mnist: With BE Mixup turns over-confidence into about as much under-confidence, so ECE hardly
     moves; MC and DE are less over-confident without it, and Mixup overshoots.
@@ -66,15 +66,15 @@ def pathology(sheet: Sheet) -> Shown:
 def reliability(sheet: Sheet) -> Shown:
     """Accuracy minus confidence against confidence, in 15 bins; above 0 is under-confident.
 
-    In the paper one network is over-confident and Mixup brings it near the diagonal; BatchEnsemble with Mixup
-    is under-confident in nearly every bin, and with CAMixup it is not.
+    In the paper only networks that were trained with Mixup are under-confident, BatchEnsemble more than one
+    network, and CAMixup corrects that.
 
-    mnist: One network is over-confident by less than a point without mixing, so Mixup overshoots there too.
+    mnist: As in the paper. One network is over-confident by less than a point without mixing, so Mixup alone
+    makes it under-confident by six.
 
-    cifar10: One network is over-confident by many points, and Mixup takes most of its ECE away, as in the
-    paper.
+    cifar10: As in the paper; one network gains from it, because it is over-confident by more without mixing.
 
-    cifar100: The same: Mixup takes most of one network's ECE away; it leaves BE no longer over-confident.
+    cifar100: Without mixing all are over-confident by more than Mixup adds to one network.
 
     fashion-mnist: Mixup turns the over-confidence of one network into as much under-confidence.
     """
@@ -89,8 +89,7 @@ def label_smoothing(sheet: Sheet) -> Shown:
     """ECE and error against the smoothing coefficient. The paper's numbers with smoothing are from its
     authors' notebook.
 
-    In the paper smoothed labels do what mixed ones do: from a coefficient of 0.2 on, ensembles are badly
-    under-confident.
+    In the paper smoothed labels worsen an ensemble's ECE as mixed ones do, most from a coefficient of 0.2 on.
     """
     for amount in (0.2, 0.5):
         yield sheet.change(f"label-smoothing-{amount:g}", "none", q.ECE)
@@ -152,14 +151,15 @@ def camixup(sheet: Sheet) -> Shown:
 
     fashion-mnist: CAMixup has the lowest ECE of the three, as the paper finds for BE, and the lowest
     accuracy: Shirt, which it mixes in nearly every epoch, is predicted less often (that mixing is the cause
-    was not tested). ECE looks at the top label alone: SKCE is the worst with CAMixup, and on DE so are SCE,
-    TACE, NLL and the Brier score.
+    was not tested). ECE looks at the top label alone: SKCE is the worst with CAMixup, and on DE so are TACE,
+    NLL and the Brier score, but not on BE and MC.
 
-    cifar10: CAMixup takes most of their over-confidence from BE and MC and overshoots with DE; accuracy is
-    lower in all three, beyond noise with MC alone.
+    cifar10: CAMixup takes most of their over-confidence from BE and MC and overshoots with DE; all three are
+    less accurate than without mixing, beyond noise with MC alone.
 
     cifar100: All three with CAMixup are about as accurate as without mixing and stay over-confident, more so
-    under corruption; Mixup of all classes takes nearly all of that away (beyond CAMixup's noise with MC).
+    under corruption. Mixup of all classes takes nearly all of that away; its ECE is below CAMixup's beyond
+    noise with MC alone.
     """
     yield sheet.change("camixup", "mixup", q.ACCURACY, q.ECE)
     yield sheet.change("camixup", "none", q.ACCURACY, q.ECE)
@@ -220,7 +220,8 @@ def deep_ensembles(sheet: Sheet) -> Shown:
     """All augmentations on deep ensembles; and Mixup on the clean test set, at severity 3 and at severity 5:
     the pool thick, its members thin, with four calibration errors of the pool in per cent.
 
-    In the paper CAMixup helps deep ensembles less than BE, and AugMix alone is their best calibrated.
+    In the paper CAMixup helps deep ensembles less than BE, and on CIFAR-10 AugMix alone is their best
+    calibrated.
     """
     yield from augmix.draw(sheet)
     yield from _under_corruption(sheet)
@@ -262,11 +263,14 @@ def _errors(results: Sequence[Result], quantities: Sequence[Quantity]) -> str:
 def other_metrics(sheet: Sheet) -> Shown:
     """Kernel (SKCE) and debiased (DCE) errors, which small samples do not inflate, and other ways to bin.
 
-    In the paper other measures order none, Mixup and CAMixup as ECE does.
+    In the paper SKCE and DCE order none, Mixup and CAMixup as ECE does on clean data.
 
-    fashion-mnist: SKCE is highest with CAMixup, which has the lowest ECE: it sees the other classes too.
+    fashion-mnist: SKCE is highest with CAMixup, which has the lowest ECE; the reason is open.
 
-    cifar10: SKCE is highest with CAMixup, which has the lowest ECE: it sees the other classes too.
+    cifar10: SKCE is highest with CAMixup, which has the lowest ECE. The reason is open: SCE, which looks at
+    all classes too, is not the highest with it.
+
+    cifar100: SKCE is lowest without mixing, where ECE is highest; the reason is open.
     """
     kernel = (q.SKCE, q.DCE, q.CORRUPTED_SKCE, q.CORRUPTED_DCE)
     clean = (q.ECE, q.ACE, q.SCE, q.TACE)
@@ -284,7 +288,7 @@ def temperature(sheet: Sheet) -> Shown:
     In the paper a temperature on top of CAMixup lowers the clean ECE and does nothing for the corrupted.
 
     mnist: The temperature of CAMixup is below 1 here, which raises confidence. About three quarters of the
-    corrupted sets are under-confident with CAMixup, so that helps them too.
+    corrupted sets are under-confident with CAMixup, so their mean ECE falls too, within noise.
     """
     shown = (q.TEMPERATURE, q.ECE, q.SCALED_ECE, q.CORRUPTED_ECE, q.SCALED_CORRUPTED_ECE)
     changes = {"clean": q.SCALING_CHANGE, "corrupted": q.CORRUPTED_SCALING_CHANGE}
@@ -305,11 +309,11 @@ def _mixup_against_camixup(sheet: Sheet) -> str:
         values = [[quantity.values(some) for some in both] for both in runs]
         means = [[float(np.mean(some)) for some in both] for both in values if all(both)]
         if means:
-            texts.append(f"{sum(a <= b for a, b in means)} of {len(means)} on {words} images")
+            texts.append(f"{sum(a <= b for a, b in means)} of {len(means)} ensembles on {words} images")
     if not texts:
         return ""
     return (
-        "With both at their temperatures Mixup's mean ECE is at most CAMixup's "
+        "After a temperature each, Mixup is at least as well calibrated as CAMixup "
         f"in {' and '.join(texts)}, noise not counted."
     )
 
@@ -326,7 +330,7 @@ def toy(sheet: Sheet) -> Shown:
     to a cluster both are.
 
     clusters: Perceptrons agree close to the clusters, where the test points are, so pooling four takes away
-    little confidence there; between the clusters it takes away more.
+    little confidence there and nothing compounds; between the clusters it takes away more.
     """
     yield sheet.values(q.ECE, q.GAP, q.MEMBER_GAP)
     yield sheet.table("On test points", q.ACCURACY, q.ECE, q.GAP)
@@ -348,7 +352,8 @@ def toy(sheet: Sheet) -> Shown:
 def forgetting(sheet: Sheet) -> Shown:
     """Class-based CAMixup against CAMixup by forgetting counts, clean and corrupted.
 
-    In the paper forgetting counts beat classes on most measures of CIFAR-10, and not on CIFAR-100.
+    In the paper forgetting counts beat classes on most measures of CIFAR-10, but not on MC's clean ECE, and
+    not on CIFAR-100.
     """
     shown = (q.ERROR, q.ECE, q.CORRUPTED_ERROR, q.CORRUPTED_ECE)
     yield sheet.change("forgetting", "camixup", *shown)

@@ -1,8 +1,9 @@
 """Sentences made of the numbers, for the pages of results: what came out on one data set."""
 
+import contextlib
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from calmix.paper.regime import Method, Regime
 from calmix.report.words import listed
@@ -11,80 +12,71 @@ from calmix.runs.recipe import ENSEMBLES
 from calmix.study.estimates import Estimate, NotRunError
 from calmix.study.quantities import Quantity
 
+WITHIN = "within noise"
 NAMES = {"Acc": "accuracy", "error": "the error"}  # of quantities whose title is no word of a sentence
 
 
 def change_sentence(
     regime: Regime, this: str, that: str, quantities: Sequence[Quantity], ensembles: Sequence[str]
 ) -> str:
-    """What training with `this` instead of `that` changes, and where its interval holds 0.
+    """What training with `this` instead of `that` changes, and what of it is within noise.
 
-    `Against none, Mixup raises ECE by 5.9 (BE) and 6.4 points (DE); it does not change accuracy beyond noise
-    (BE, DE).`
+    `Compared with none, Mixup changes accuracy by -0.2 (BE, within noise) and +1.3 points (DE), ECE by ...`
     """
-    clauses = [clause for x in quantities if (clause := _change(regime, this, that, x, ensembles))]
-    if not clauses:
-        return ""
+    clauses = []
+    for quantity in quantities:
+        changes = {}
+        for ensemble in ensembles:
+            with contextlib.suppress(NotRunError):
+                first, second = (regime.estimate((ensemble, a), quantity) for a in (this, that))
+                changes[_short(ensemble, ensembles)] = first - second
+        if changes:
+            name = NAMES.get(quantity.title, quantity.title)
+            clauses.append(f"{name} by {amounts_text(quantity, changes)}")
     subject, base = parse_augmentation(this).title, parse_augmentation(that).title
-    return f"Against {base}, {subject} {'; it '.join(clauses)}."
-
-
-def _change(regime: Regime, this: str, that: str, quantity: Quantity, ensembles: Sequence[str]) -> str:
-    by_verb: dict[str, dict[str, Estimate]] = {"raises": {}, "lowers": {}, "does not change": {}}
-    for ensemble in ensembles:
-        try:
-            first, second = (regime.estimate((ensemble, augment), quantity) for augment in (this, that))
-        except NotRunError:
-            continue
-        change = first - second
-        known = math.isfinite(change.half_width)
-        verb = "raises" if change.value > 0 else "lowers"
-        if known and change.interval.low <= 0 <= change.interval.high:
-            verb = "does not change"
-        by_verb[verb][ENSEMBLES[ensemble].short if len(ensembles) > 1 else ""] = change
-    parts: list[str] = []
-    for verb, changes in by_verb.items():
-        if not changes:
-            continue
-        what = "it" if parts else NAMES.get(quantity.title, quantity.title)
-        if verb == "does not change":
-            where = f" ({', '.join(changes)})" if all(changes) else ""
-            parts.append(f"{verb} {what} beyond noise{where}")
-        else:
-            amounts = {short: abs(change.value) for short, change in changes.items()}
-            known = all(math.isfinite(change.half_width) for change in changes.values())
-            noise = "" if known else ", noise not known"
-            parts.append(f"{verb} {what} by {amounts_text(quantity, amounts)}{noise}")
-    return listed(parts)
-
-
-def amounts_text(quantity: Quantity, amounts: dict[str, float], *, signed: bool = False) -> str:
-    """
-    >>> from calmix.study.quantities import ECE
-    >>> amounts_text(ECE, {"BE": 0.0589, "DE": 0.0043})
-    '5.9 (BE) and 0.43 points (DE)'
-    """
-    sign = "+" if signed else ""
-    unit = "" if quantity.unit == "number" else " points"
-    texts: list[str] = []
-    for short, amount in amounts.items():
-        scaled = quantity.factor * amount
-        digits = ".2g" if quantity.unit == "number" else ".1f" if abs(scaled) >= 1 else ".2f"
-        last = len(texts) + 1 == len(amounts)
-        texts.append(f"{scaled:{sign}{digits}}" + unit * last + f" ({short})" * bool(short))
-    return listed(texts)
+    return f"Compared with {base}, {subject} changes {'; '.join(clauses)}." if clauses else ""
 
 
 def level_sentence(
     regime: Regime, words: str, quantity: Quantity, augment: str, ensembles: Sequence[str]
 ) -> str:
-    """`words`, then a difference that one method shows by itself, with its sign."""
-    means = {
-        ENSEMBLES[ensemble].short if len(ensembles) > 1 else "": mean
-        for ensemble in ensembles
-        if (mean := _mean(regime, (ensemble, augment), quantity)) is not None
-    }
-    return f"{words} {amounts_text(quantity, means, signed=True)}." if means else ""
+    """`words`, then a difference that one method shows by itself, and what of it is within noise."""
+    levels = {}
+    for ensemble in ensembles:
+        with contextlib.suppress(NotRunError):
+            levels[_short(ensemble, ensembles)] = regime.estimate((ensemble, augment), quantity)
+    return f"{words} {amounts_text(quantity, levels)}." if levels else ""
+
+
+def amounts_text(quantity: Quantity, amounts: Mapping[str, Estimate]) -> str:
+    """Differences by ensemble, with their sign; those whose interval holds 0 are within noise.
+
+    >>> from calmix.study.quantities import ECE
+    >>> amounts_text(ECE, {"BE": Estimate(0.0589, 1), "DE": Estimate(0.0043, 1)})
+    '+5.9 (BE) and +0.43 points (DE), noise not known'
+    """
+    unit = "" if quantity.unit == "number" else " points"
+    remarks = [_remark(amount) for amount in amounts.values()]
+    alike = remarks[0] if len({*remarks}) == 1 else ""
+    texts: list[str] = []
+    for (short, amount), remark in zip(amounts.items(), remarks, strict=True):
+        scaled = quantity.factor * amount.value
+        digits = "+.2g" if quantity.unit == "number" else "+.1f" if abs(scaled) >= 1 else "+.2f"
+        last = len(texts) + 1 == len(amounts)
+        notes = ", ".join(filter(None, (short, "" if alike else remark)))
+        texts.append(f"{scaled:{digits}}" + unit * last + f" ({notes})" * bool(notes))
+    every = {1: "", 2: "both "}.get(len(amounts), "all ") * (alike == WITHIN)
+    return listed(texts) + f", {every}{alike}" * bool(alike)
+
+
+def _remark(amount: Estimate) -> str:
+    if not math.isfinite(amount.half_width):
+        return "noise not known"
+    return WITHIN if amount.interval.low <= 0 <= amount.interval.high else ""
+
+
+def _short(ensemble: str, ensembles: Sequence[str]) -> str:
+    return ENSEMBLES[ensemble].short if len(ensembles) > 1 else ""
 
 
 def values_sentence(regime: Regime, quantities: Sequence[Quantity], methods: Sequence[Method]) -> str:

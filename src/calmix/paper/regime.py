@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from statistics import fmean
 from typing import Any, TypeAlias
@@ -44,12 +44,16 @@ def seeds_text(counts: Iterable[int]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Regime:
-    """Evaluated runs of one data set in one regime; `left_out` counts those of its other regimes."""
+    """Evaluated runs of one data set in one regime; `left_out` counts those of its other regimes.
+
+    `spread` are the runs whose methods share their variance over seeds; by default these runs.
+    """
 
     dataset: str
     name: str
     results: Mapping[Method, tuple[Result, ...]]
     left_out: int = 0
+    spread: Mapping[Method, tuple[Result, ...]] = field(default_factory=dict)
 
     def __getitem__(self, method: Method) -> tuple[Result, ...]:
         """The results of a method, one for each seed."""
@@ -67,7 +71,7 @@ class Regime:
 
     def _variance(self, quantity: Quantity) -> SeedVariance:
         if quantity not in self._variances:
-            samples = [quantity.values(results) for results in self.results.values()]
+            samples = [quantity.values(results) for results in (self.spread or self.results).values()]
             self._variances[quantity] = SeedVariance.pooled(samples)
         return self._variances[quantity]
 
@@ -86,10 +90,15 @@ def main_regime(results: Iterable[Result], dataset: str) -> Regime:
     return Regime(dataset, name, _by_method(chosen), len(evaluated) - len(chosen))
 
 
-def planned_regime(results: Iterable[Result], dataset: str) -> Regime:
-    """All evaluated runs of a data set, which were planned to be compared: one for each method and seed."""
+def planned_regime(results: Iterable[Result], dataset: str, among: Iterable[Result] = ()) -> Regime:
+    """All evaluated runs of a data set, which were planned to be compared: one for each method and seed.
+
+    The runs `among` which they were chosen tell the variance over seeds, as far as they are of one regime.
+    """
     evaluated = [r for r in results if r.recipe.dataset == dataset and r.summary]
-    return replace(main_regime(evaluated, dataset), results=_by_method(evaluated), left_out=0)
+    regime, whole = main_regime(evaluated, dataset), main_regime(among, dataset)
+    spread = whole.results if whole.name == regime.name else {}
+    return replace(regime, results=_by_method(evaluated), left_out=0, spread=spread)
 
 
 def _by_method(results: Iterable[Result]) -> dict[Method, tuple[Result, ...]]:

@@ -174,7 +174,8 @@ def render_plan(
         elif item.variants is None:
             chosen = [by_recipe[recipe] for recipe in plan.recipes(item) if recipe in by_recipe]
             datasets = (item.dataset,) if item.dataset else plan.datasets
-            rendered[item.name] = render_item(item, [planned_regime(chosen, name) for name in datasets])
+            regimes = [planned_regime(chosen, name, among=results) for name in datasets]
+            rendered[item.name] = render_item(item, regimes)
         else:
             rendered[item.name] = _join(list(_render_variants(plan, item, by_recipe)))
     reporter(Finished("tables and figures", f"{len(plan.items)} items"))

@@ -69,6 +69,8 @@ class Remedy:
         return "CAMixup" if self.name.startswith("CAMixup") else "other mixing"
 
 
+UNDECIDED = "No row is the best beyond noise on any measure."
+UNKNOWN = "With one seed the noise of what is calibrated after training is not known; no winner is named."
 REMEDIES = (
     *(Remedy(name) for name in TRAINED),
     *(Remedy(name, "temperature") for name in CALIBRATED),
@@ -98,9 +100,10 @@ def cure(sheet: Sheet) -> Shown:
     study = CureStudy.of(sheet)
     if not study.remedies:
         raise NotRunError("a deep ensemble")
-    yield study.sentence(sheet.results[0].recipe.dataset)
-    yield study.table()
-    yield study.winners_table()
+    dataset = sheet.results[0].recipe.dataset
+    yield {dataset: study.sentence()}
+    yield study.table(dataset)
+    yield study.winners_table(dataset)
     panels = {}
     for quantity in DRAWN:
         best = study.best(quantity)
@@ -186,9 +189,9 @@ class CureStudy:
         rows = self.ranking(quantity).rows
         return rows[0][0] if rows else None
 
-    def sentence(self, dataset: str) -> str:
+    def sentence(self) -> str:
         """The remedy with the lowest ECE that keeps Mixup's accuracy, beside Mixup, and what is sure."""
-        ranked = self.ranking(q.ECE).rows
+        ranked, kept = self.ranking(q.ECE).rows, self.eligible()
         mixup = self.estimate(Remedy("Mixup"), q.ECE) if "Mixup" in self.results else None
         if mixup is None or len(ranked) < 2:
             return ""
@@ -196,15 +199,18 @@ class CureStudy:
         sure = [ranking.quantity.title for ranking in rankings if ranking.is_sure]
         decided = f"There is a winner beyond noise for {' and '.join(sure)}." if sure else ""
         texts = [
-            f"On {dataset} Mixup has an ECE of {100 * mixup.value:.2f} %.",
+            f"Mixup has an ECE of {100 * mixup.value:.2f} %.",
             f"Of the {len(ranked)} ranked rows the lowest is {self._row_text(*ranked[0])}.",
         ]
         as_accurate = [(r, e) for r, e in ranked if self._accuracy_to_mixup(r) >= 0 and r != Remedy("Mixup")]
         if as_accurate and as_accurate[0] != ranked[0]:
             row = self._row_text(*as_accurate[0])
             texts.append(f"Of those at least as accurate as Mixup in the mean it is {row}.")
-        texts.append(decided or "No row is the best beyond noise on any measure.")
-        if len(rankings) > 1 and all(ranking.is_known for ranking in rankings):
+        if left_out := [self._left_out_text(r) for r in self.remedies if not r.treatment and r not in kept]:
+            texts.append(f"Not ranked, by their accuracy less Mixup's: {'; '.join(left_out)}.")
+        known = all(ranking.is_known for ranking in rankings)
+        texts.append(decided or (UNDECIDED if known else UNKNOWN))
+        if len(rankings) > 1 and known:
             counts = {r.label: sum(r in ranking.as_good for ranking in rankings) for r, _ in ranked}
             most = max(counts.values())
             often = "; ".join(label for label, count in counts.items() if count == most)
@@ -217,6 +223,12 @@ class CureStudy:
         assert own is not None, "rows without an accuracy are not ranked"
         assert mixup is not None, "without Mixup nothing is ranked"
         return own.value - mixup.value
+
+    def _left_out_text(self, remedy: Remedy) -> str:
+        """Its ECE, and the interval of its accuracy less Mixup's."""
+        ece, loss = self.estimate(remedy, q.ECE), self.difference(remedy, Remedy("Mixup"), q.ACCURACY)
+        interval = interval_text(loss.interval, signed=True)
+        return f"{remedy.label} {interval}" + (f", ECE {100 * ece.value:.2f} %" if ece else "")
 
     def _row_text(self, remedy: Remedy, ece: Estimate) -> str:
         """Its ECE, name, accuracy relative to Mixup's, and seeds."""
@@ -232,7 +244,7 @@ class CureStudy:
         rankings = [self.ranking(quantity) for quantity in MEASURES if quantity.better == "lower"]
         return [ranking for ranking in rankings if len(ranking.rows) > 1]
 
-    def table(self) -> Table:
+    def table(self, dataset: str) -> Table:
         heads = [x for x in MEASURES if any(self.estimate(r, x) is not None for r in self.remedies)]
         rows = []
         for remedy in self.remedies:
@@ -242,18 +254,18 @@ class CureStudy:
                 values = read.values(self.results[remedy.name])
                 cells.append(mean_cell(quantity, values, best=self.best(quantity) == remedy))
             rows.append((Cell(remedy.label), *cells))
-        caption = (
+        caption = f"{dataset}: " + (
             "Deep ensembles: each remedy, mean ± standard deviation over seeds; in bold the best mean of "
             "those that are ranked"
         )
         return Table(caption, ("remedy", *(x.heading for x in heads)), tuple(rows))
 
-    def winners_table(self) -> Table:
+    def winners_table(self, dataset: str) -> Table:
         """For each measure but accuracy: the best, its difference to the next, how many others are as good
         within noise, and the winner where there are none."""
         rows = [ranking.winner_row() for ranking in self._rankings()]
         columns = ("measure", "the best", "the next", "difference", "others as good within noise", "winner")
-        return Table("The winner of each measure, where one is sure", columns, tuple(rows))
+        return Table(f"{dataset}: the winner of each measure, where one is sure", columns, tuple(rows))
 
 
 @dataclass(frozen=True)
