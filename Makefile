@@ -27,7 +27,10 @@ bench: .venv/installed
 
 # Every page of results, by the command that it names, from the evidence.
 results: .venv/installed
-	sed -n 's/^Made by `\(calmix .*\)`.*/\1/p' docs/results/*.md | while read -r command; do echo "$$command"; $(BIN)/$$command >/dev/null || exit 1; done
+	for page in docs/results/*.md; do \
+		command=$$(sed -n 's/^Made by `calmix \(.*\)`.*/\1/p' $$page); echo "calmix $$command"; \
+		$(BIN)/calmix $$command >/dev/null || exit 1; \
+	done
 
 docs: .venv/complete
 	OMP_NUM_THREADS=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

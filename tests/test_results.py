@@ -4,6 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.scenarios import run_command
@@ -17,6 +18,15 @@ def parts(text):
     (line,) = re.findall(r"^Made by `calmix .*$", text, re.MULTILINE)
     command = re.match(r"Made by `calmix (.*?)`", line)
     return shlex.split(command[1]), text.replace(line, "")
+
+
+def assert_same_drawing(one, other):
+    """The same elements and texts, at the same places to a twentieth of a point."""
+    hashed, number = re.compile(r'(?<=["#])[a-z][0-9a-f]{10}\b'), re.compile(r"-?\d+\.?\d*")
+    drawings = [hashed.sub("", text) for text in (one, other)]
+    assert number.sub("", drawings[0]) == number.sub("", drawings[1])
+    places = [np.array(number.findall(text), dtype=float) for text in drawings]
+    np.testing.assert_allclose(*places, atol=0.05)
 
 
 @pytest.mark.slow
@@ -33,6 +43,6 @@ def test_a_page_is_what_its_command_writes(page, tmp_path, monkeypatch):
     written = target if target.suffix == ".md" else target / "README.md"
     assert written.name == page.name
     assert parts(written.read_text())[1] == text
-    figures = re.findall(r"\(figures/(.*?)\)", text)
-    assert figures
-    assert [name for name in figures if not (page.parent / "figures" / name).exists()] == []
+    for name in set(re.findall(r"\(figures/(.*?)\)", text)):
+        kept, drawn = (Path(folder) / "figures" / name for folder in (page.parent, written.parent))
+        assert_same_drawing(kept.read_text(), drawn.read_text())

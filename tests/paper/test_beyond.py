@@ -3,16 +3,21 @@
 import statistics
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from calmix.errors import InputError
+from calmix.metrics import Interval
 from calmix.paper.beyond.crossing import _gap_sentences
 from calmix.paper.beyond.cure import CureStudy, Ranking, Remedy
 from calmix.paper.items import select_items
 from calmix.paper.reproduce import plan_items, render_plan
+from calmix.runs.folder import find_runs
 from calmix.sources.catalogue import Entry
 from calmix.study import quantities as q
 from calmix.study.estimates import Estimate
-from calmix.study.results import read_results
+from calmix.study.joint import METRICS
+from calmix.study.results import Result, read_results
 from tests.fabricate import fabricate, random_predictions
 
 FIELDS = ("train_size", "margin", "momentum", "mixing_epochs", "members", "validation_size")
@@ -142,6 +147,35 @@ def test_what_is_done_to_the_same_networks_is_paired_by_seed(tmp_path):
     assert study.difference(other, raw, q.ECE).seed_variance > 100 * paired.seed_variance
 
 
+def test_a_calibrator_that_changes_decisions_has_no_known_noise_with_one_seed(tmp_path, monkeypatch):
+    fabricate(tmp_path, "deep", "mixup", accuracy=0.9, confidence=0.8)
+    study = CureStudy({"Mixup": tuple(read_results(find_runs([tmp_path])))})
+    joint, scaled, raw = (Remedy("Mixup", kind) for kind in ("joint", "temperature", ""))
+    assert study.difference(scaled, raw, q.ACCURACY).interval == Interval(0.0, 0.0, 0.0)  # the same decisions
+    scores = np.full(len(METRICS), 0.88)
+    monkeypatch.setattr(Result, "joint", scores)
+    assert study.difference(joint, raw, q.ACCURACY).value == pytest.approx(-0.02)
+    assert study.difference(joint, raw, q.ACCURACY).half_width == np.inf
+    assert joint in study.eligible()
+
+
+@pytest.mark.parametrize("changes", [{}, {"epochs": 3}])
+def test_sentences_of_the_main_study_need_its_runs(tmp_path, changes):
+    (item,) = select_items(["cure"])
+    plan = plan_items([item], dataset="cifar10", scale="laptop", seeds=1, changes=changes, absent=True)
+    runs = []
+    for recipe in plan.runs:
+        fields = {field: getattr(recipe, field) for field in (*FIELDS, "epochs")}
+        runs.append(fabricate(tmp_path, recipe.ensemble, recipe.augment, scale="laptop", **fields))
+    assert [run.recipe for run in runs] == list(plan.runs)
+
+    def told(runs):
+        return render_plan(plan, read_results(runs))["cure"].by_dataset["cifar10"]
+
+    assert ("RegMixup and MixupMP" in told(runs)) == (not changes)
+    assert "RegMixup and MixupMP" not in told(runs[:3])
+
+
 def test_validation_size_has_a_curve_for_each_ensemble(tmp_path):
     shown = rendered(tmp_path, "validation-size")
     assert [figure.name.rsplit("-", 1)[1] for figure in shown.figures] == ["batch", "deep"]
@@ -168,6 +202,18 @@ def test_data_sets_that_are_not_here_are_left_out(monkeypatch):
     plan = plan_items(select_items(["crossing"]), dataset="clusters", scale="laptop", seeds=1)
     assert plan.left_out == {"mnist", "fashion-mnist", "cifar10", "cifar100"}
     assert not plan.runs
+
+
+def test_of_a_data_set_that_is_left_out_finished_runs_are_shown(tmp_path, monkeypatch):
+    monkeypatch.setattr("calmix.paper.reproduce.look_up", lambda name, root: Entry(name, "missing"))
+    run = fabricate(tmp_path, "deep", "mixup", scale="laptop")
+    items = select_items(["crossing"])
+    plan = plan_items(items, dataset="clusters", scale="laptop", seeds=2, runs=[tmp_path])
+    assert list(plan.runs) == [run.recipe]
+    assert "cifar10" in plan.left_out
+    for datasets in (["clusters", "cifar10"], ["cifar10", "clusters"]):
+        with pytest.raises(InputError, match="cifar10 is missing"):
+            plan_items(items, dataset=datasets, scale="laptop", seeds=2, runs=[tmp_path])
 
 
 def test_the_mixing_ends_a_tenth_before_training_does():

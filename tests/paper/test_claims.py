@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from calmix.paper.claims import CLAIMS, claims_record, judge_claims
-from calmix.paper.judging import WORDS, Judge, Part
+from calmix.paper.judging import WORDS, Judge, Part, Size
 from calmix.paper.numbers import NUMBERS
 from calmix.paper.page import claims_table
 from calmix.paper.regime import Regime
@@ -183,10 +183,18 @@ def _with_accuracies(shares, accuracies):
     return SimpleNamespace(mixed=mixed, class_accuracy=np.array(accuracies, dtype=float), recipe=recipe)
 
 
-def _judge_seven(*results):
+def _seven(*results):
     regime = Regime("digits", "laptop", {("batch", "camixup"): tuple(results)})
     claim = next(claim for claim in CLAIMS if claim.id == "7")
-    return next(part for part in claim.rule(Judge(regime, "batch")) if isinstance(part, Part))
+    return list(claim.rule(Judge(regime, "batch")))
+
+
+def _judge_seven(*results):
+    return next(part for part in _seven(*results) if isinstance(part, Part))
+
+
+def _sizes_of_seven(*results):
+    return [size for size in _seven(*results) if isinstance(size, Size)]
 
 
 def test_the_rank_correlation_of_one_seed_has_fishers_interval():
@@ -204,7 +212,9 @@ def test_few_classes_or_none_decide_no_rank_correlation():
     few = _judge_seven(_with_accuracies([0, 1, 2], [3, 2, 1]))
     assert (few.estimate, few.interval, few.verdict) == (pytest.approx(-1), (-1, 1), "consistent")
     absent = _judge_seven(_with_accuracies([0, 1, 2, 9], [3, 2, 1, np.nan]))  # no test image of the last
-    assert absent.estimate == pytest.approx(-1)
+    assert (absent.estimate, absent.interval) == (pytest.approx(-1), (-1, 1))
+    shares = [size.value for size in _sizes_of_seven(_with_accuracies([0, 1, 2, 9], [3, 2, 1, np.nan]))]
+    assert shares == [2, 0]  # of the hardest and the easiest that has test images
     several = [_with_accuracies(range(5), [5, 4, 3, 2, 1]), _with_accuracies(range(5), [5, 4, 3, 1, 2])]
     both = _judge_seven(*several)
     assert both.seeds == 2

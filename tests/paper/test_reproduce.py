@@ -188,6 +188,10 @@ def test_what_is_finished_of_an_image_folder_needs_no_images(tmp_path, monkeypat
         code, shown, _ = run_command(*arguments)  # what is left is skipped
         assert code == 0
         assert ("not run: folder is missing" in shown) == (augment != "camixup")
+        code, shown, _ = run_command(*arguments, "--dry-run")  # what would be trained or shown
+        assert code == 0
+        listed = re.findall(r"folder-batch-\S+ .* (finished|missing) ", shown)
+        assert listed == (["finished"] * 3 if augment == "camixup" else [])
 
 
 def test_a_dry_run_lists_and_trains_nothing(tmp_path):

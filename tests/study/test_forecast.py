@@ -10,7 +10,7 @@ from calmix import InputError
 from calmix.runs.folder import create, epoch_line
 from calmix.runs.presets import preset
 from calmix.study.forecast import (
-    PAPER_SIZES,
+    PUBLIC_SIZES,
     Forecast,
     Sizes,
     forecast,
@@ -24,7 +24,7 @@ from calmix.study.forecast import (
 from tests.fabricate import fabricate
 
 DIGITS = Sizes(1200, 597, 10, (1, 8, 8))
-CIFAR = PAPER_SIZES["cifar10"]
+CIFAR = PUBLIC_SIZES["cifar10"]
 
 
 def smoke(ensemble, augment="none"):
@@ -54,7 +54,7 @@ def test_operations_of_known_networks():
     assert operations(paper("mc"), CIFAR) == single
     assert operations(paper("deep", "regmixup"), CIFAR) == 2 * single
     imagenet = preset("folder", "single", scale="paper")
-    assert operations(imagenet, PAPER_SIZES["folder"]) == pytest.approx(3 * 2 * 4.09e9, rel=0.01)
+    assert operations(imagenet, PUBLIC_SIZES["folder"]) == pytest.approx(3 * 2 * 4.09e9, rel=0.01)
 
 
 def test_a_step_is_timed():
@@ -72,11 +72,12 @@ def test_every_kind_of_run_can_be_timed(recipe):
     assert time_per_image(recipe, size) > 0
 
 
-def test_sizes_of_the_papers_data_sets_are_known_without_them(tmp_path):
-    assert sizes(preset("cifar100", "single"), tmp_path) == PAPER_SIZES["cifar100"]
+def test_sizes_of_public_data_sets_are_known_without_them(tmp_path):
+    assert sizes(preset("cifar100", "single"), tmp_path) == PUBLIC_SIZES["cifar100"]
     assert sizes(preset("digits", "single"), tmp_path) == DIGITS
-    with pytest.raises(InputError, match="mnist was not found"):
-        sizes(preset("mnist", "single"), tmp_path)
+    assert sizes(preset("mnist", "single"), tmp_path).train == 60_000
+    with pytest.raises(InputError, match=r"mine\.npz"):
+        sizes(preset("digits", "single").replace(dataset="mine.npz", digests={"dataset": "0"}), tmp_path)
 
 
 def test_hours_by_hand(tmp_path):

@@ -140,6 +140,20 @@ def test_streams_of_different_length_have_no_shares(tmp_path):
     assert read_result(run).mixed is None
 
 
+def test_of_doubled_runs_the_one_with_more_conditions_is_kept(tmp_path):
+    whole = fabricate(tmp_path / "evidence", "batch", corrupted=(0.6, 0.5))
+    part = fabricate(tmp_path / "runs", "batch", corrupted=(0.6, 0.5))
+    path = part.folder / "summary.json"
+    record = json.loads(path.read_text())
+    record["corrupted"] = {"fog": record["corrupted"]["fog"]}
+    path.write_text(json.dumps(record))
+    whole.predictions_path("test").unlink()
+    runs = [part, whole]
+    for order in (runs, runs[::-1]):
+        (result,) = read_results(order)
+        assert result.run.folder == whole.folder
+
+
 def test_groups_of_classes_are_numbered(tmp_path):
     result = read_result(fabricate(tmp_path, classes=["cat", "dog", "owl", "fox"]))
     assert result.group_names(4) == ["cat", "dog", "owl", "fox"]

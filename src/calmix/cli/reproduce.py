@@ -131,6 +131,7 @@ def main(arguments: list[str]) -> int:
         train_on_validation=args.train_on_validation,
         data_root=args.data_root,
         absent=args.dry_run or not args.train,
+        train=args.train,
         runs=folders,
     )
     if args.corrupted is not None:

@@ -93,7 +93,8 @@ def camixup_mixes_hard_classes(j: Judge) -> Iterator[Outcome]:
     for text, paper, place in (("hardest", 0.8, slice(None, None)), ("easiest", 0.1, slice(None, None, -1))):
         shares = []
         for mixed, accuracy in known:
-            order = accuracy.argsort()[place][: max(1, len(accuracy) // 5)]
+            (present,) = np.isfinite(accuracy).nonzero()
+            order = present[accuracy[present].argsort()][place][: max(1, len(present) // 5)]
             shares.append(mixed[:, order].mean())
         share = float(np.mean(shares))
         name = f"mixed share of the {text} fifth of the classes"
@@ -108,7 +109,7 @@ def _rank_correlation(known: Sequence[tuple[Any, Any]]) -> Interval:
         share, accuracy = mixed.mean(0)[present], accuracy[present]
         constant = np.ptp(share) == 0 or np.ptp(accuracy) == 0
         values.append(0.0 if constant else float(np.corrcoef(_ranks(share), _ranks(accuracy))[0, 1]))
-    mean, free = float(np.mean(values)), len(known[0][1]) - 3
+    mean, free = float(np.mean(values)), min(int(np.isfinite(accuracy).sum()) for _, accuracy in known) - 3
     if len(values) > 1:
         half = _mean(values).half_width
         return Interval(mean, max(-1.0, mean - half), min(1.0, mean + half))

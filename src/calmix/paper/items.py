@@ -129,7 +129,7 @@ def mixup_counts(sheet: Sheet) -> Shown:
         names = results[0].group_names(shares[0].shape[1])
         mean = np.mean(accuracies, axis=0)
         mixed = np.mean([share.mean(0) for share in shares], axis=0)
-        hard, easy = (np.flatnonzero(mean == end) for end in (mean.min(), mean.max()))
+        hard, easy = (np.flatnonzero(mean == end) for end in (np.nanmin(mean), np.nanmax(mean)))
         hardest, easiest = (
             f"({' and '.join(names[k] for k in some)}) is mixed in "
             + " and ".join(f"{100 * mixed[k]:.0f} %" for k in some)

@@ -119,8 +119,10 @@ def _heading(plan: ItemPlan, results: Results, command: str) -> list[str]:
     lines = [f"Made by `{command}` on {datetime.date.today()}."]
     for dataset in dict.fromkeys(recipe.dataset for recipe in plan.runs):
         found = results.where(dataset=dataset)
-        done = {result.recipe for result in found if result.summary}
-        planned = {recipe: types for recipe, types in plan.runs.items() if recipe in done}
+        done = {r.recipe: bool(r.summary.corrupted_scores()) for r in found if r.summary}
+        planned = {
+            recipe: types if done[recipe] else () for recipe, types in plan.runs.items() if recipe in done
+        }
         seeds = len({recipe.seed for recipe in planned})
         if not seeds:
             lines += ["", f"**{dataset}**, {plan.scale} scale: not run."]
@@ -129,6 +131,7 @@ def _heading(plan: ItemPlan, results: Results, command: str) -> list[str]:
         lines += ["", f"**{dataset}**, {plan.scale} scale, {most}: {_regime(planned)}."]
         if losses := _last_losses([result for result in found if result.summary]):
             lines[-1] += f" {losses}"
+        lines[-1] += " Intervals are of the test images alone, and too narrow." if seeds == 1 else ""
     seconds = SECONDS.values(result for result in results if result.summary)
     lines += ["", f"{_count(len(seconds), 'run')}, {sum(seconds) / 3600:.1f} hours of training in all."]
     several = any(recipe.seed for recipe in plan.runs)

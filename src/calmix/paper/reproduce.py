@@ -27,7 +27,8 @@ class ItemPlan:
     """Items with their runs, each once with the corruptions it is evaluated under.
 
     `changes` are recipe fields that all runs change. `skipped` are items whose data set is not on this
-    machine, and why; `left_out` are data sets that some items would have used besides those they have.
+    machine, and why; `left_out` are data sets that some items would have used besides those they have, of
+    which they have the runs in `finished` alone.
     """
 
     items: tuple[Item, ...]
@@ -40,6 +41,7 @@ class ItemPlan:
     runs: dict[Recipe, tuple[str, ...]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     left_out: set[str] = field(default_factory=set)
+    finished: set[Recipe] = field(default_factory=set)
 
     @property
     def dataset(self) -> str:
@@ -50,9 +52,12 @@ class ItemPlan:
         """The runs of an item on one of the plan's data sets, for each variant one for each seed."""
         if item.name in self.skipped:
             return {}
-        variants = item.variants_of(dataset, self.scale)
-        present = [v for v in variants if v.dataset is None or v.dataset not in self.left_out]
-        return {v: [self._recipe(item, v, dataset, seed) for seed in range(self.seeds)] for v in present}
+        by_variant: dict[Variant, list[Recipe]] = {}
+        for variant in item.variants_of(dataset, self.scale):
+            recipes = [self._recipe(item, variant, dataset, seed) for seed in range(self.seeds)]
+            here = [r for r in recipes if r.dataset not in self.left_out or r in self.finished]
+            by_variant |= {variant: here} if here else {}
+        return by_variant
 
     def recipes(self, item: Item) -> list[Recipe]:
         """The runs of an item."""
@@ -60,7 +65,7 @@ class ItemPlan:
         for dataset in self.datasets:
             by_variant = self.by_variant(item, dataset)
             for seed in range(self.seeds):
-                found |= dict.fromkeys(recipes[seed] for recipes in by_variant.values())
+                found |= dict.fromkeys(r for some in by_variant.values() for r in some if r.seed == seed)
         return list(found)
 
     def _recipe(self, item: Item, variant: Variant, dataset: str, seed: int) -> Recipe:
@@ -81,6 +86,7 @@ def plan_items(
     train_on_validation: bool = False,
     data_root: Path | None = None,
     absent: bool = False,
+    train: bool = True,
     runs: Sequence[Path] = (),
 ) -> ItemPlan:
     """Which runs the items need, on one data set or several side by side.
@@ -89,7 +95,8 @@ def plan_items(
     uses on its own is left out. `changes` are recipe fields that all runs change; `train_on_validation` is
     the paper's reading: methods that need no validation images train on them too. What is finished in the
     folders `runs` needs no data set. With `absent`, for a forecast or where nothing is trained, what is left
-    needs none either, but for an image folder of which nothing is finished and that is not the paper's.
+    needs none either, but for an image folder that is not the paper's. Without `train` what is finished of
+    that is shown.
     """
     at_least("seeds", seeds, 1)
     datasets = (dataset,) if isinstance(dataset, str) else tuple(dict.fromkeys(dataset))
@@ -98,7 +105,7 @@ def plan_items(
         for name in datasets:
             if item.corruptions and not item.dataset and name == POINTS:
                 raise InputError(f"{item.name} shows images under corruption, and {name} are points")
-            _check_data(plan, item, name, data_root, absent=absent, runs=runs)
+            _check_data(plan, item, name, data_root, absent=absent, train=train, runs=runs)
         for recipe in plan.recipes(item):
             plan.runs[recipe] = CORRUPTIONS if item.corruptions else plan.runs.get(recipe, ())
     return plan
@@ -111,10 +118,11 @@ def _check_data(
     data_root: Path | None,
     *,
     absent: bool,
+    train: bool,
     runs: Sequence[Path],
 ) -> None:
     """Refuse, skip or leave out what is not here; data of the user's own is checked when it is read."""
-    types = CORRUPTIONS if item.corruptions else ()
+    types = CORRUPTIONS if item.corruptions and train else ()
     for name in item.datasets_of(dataset, plan.scale):
         if name not in data.NAMES:
             continue
@@ -122,14 +130,15 @@ def _check_data(
         if entry.state == "present" or (absent and (name != FOLDER or plan.scale == "paper")):
             continue
         needed = [recipe for recipe in plan.recipes(item) if recipe.dataset == name]
-        finished = [any(is_finished(Run(f / r.name, r), types) for f in runs) for r in needed]
-        if all(finished) or (absent and any(finished)):
+        finished = {r for r in needed if any(is_finished(Run(f / r.name, r), types) for f in runs)}
+        if len(finished) == len(needed) or (finished and not train):
             continue
         if item.dataset == FOLDER:
             # Goes into the written results: nothing of this machine.
             plan.skipped[item.name] = f"{name} is {entry.state}; `calmix data` says where its images go"
-        elif item.variants is not None and name != dataset:
+        elif item.variants is not None and name not in plan.datasets:
             plan.left_out.add(name)
+            plan.finished.update(finished)
         else:
             raise InputError(f"{entry.name} is {entry.state}: {entry.problem or entry.remedy}")
 

@@ -174,9 +174,14 @@ class Sheet:
     @property
     def is_main_study(self) -> bool:
         """Whether the runs are those of the laptop scale, of which this project's own sentences speak."""
-        return all(result.recipe.scale == MAIN_SCALE for result in self.results) and all(
-            regime.name == MAIN_SCALE for regime in self.regimes
-        )
+        recipes = [(variant, result.recipe) for variant, some in self.variants.items() for result in some]
+        if any(
+            recipe != variant.recipe(recipe.dataset, MAIN_SCALE, recipe.seed) for variant, recipe in recipes
+        ):
+            return False
+        planned = {v for _, r in recipes for v in self.item.variants_of(r.dataset, MAIN_SCALE)}
+        regimes = all(regime.name == MAIN_SCALE for regime in self.regimes)
+        return regimes and planned <= self.variants.keys()
 
     @property
     def _by_method(self) -> list[tuple[Result, ...]]:

@@ -45,9 +45,11 @@ class Sizes:
     examples: data.Examples | None = None
 
 
-PAPER_SIZES = {
+PUBLIC_SIZES = {
     "cifar10": Sizes(50_000, 10_000, 10, (3, 32, 32)),
     "cifar100": Sizes(50_000, 10_000, 100, (3, 32, 32)),
+    "mnist": Sizes(60_000, 10_000, 10, (1, 28, 28)),
+    "fashion-mnist": Sizes(60_000, 10_000, 10, (1, 28, 28)),
     "folder": Sizes(1_281_167, 50_000, 1000, (3, 224, 224)),  # ImageNet
 }
 
@@ -61,10 +63,10 @@ class Forecast:
 
 
 def sizes(recipe: Recipe, data_root: Path | None) -> Sizes:
-    """Sizes of a recipe's data set on this machine; of the paper's, also where they are not."""
+    """Sizes of a recipe's data set on this machine; of a public one, also where it is not."""
     own = "dataset" in recipe.digests
-    if not own and recipe.dataset in PAPER_SIZES and look_up(recipe.dataset, data_root).state != "present":
-        return PAPER_SIZES[recipe.dataset]
+    if not own and recipe.dataset in PUBLIC_SIZES and look_up(recipe.dataset, data_root).state != "present":
+        return PUBLIC_SIZES[recipe.dataset]
     whole = load_data(recipe, data_root)
     counts = len(whole.train), len(whole.test), len(whole.classes)
     return Sizes(*counts, tuple(whole.train.shape), whole.train if own else None)

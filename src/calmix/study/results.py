@@ -286,10 +286,11 @@ def read_results(runs: Iterable[Run]) -> Results:
     return Results(read_result(run) for run in runs)
 
 
-def _completeness(result: Result) -> tuple[bool, bool, bool, str]:
-    evaluated, corrupted = bool(result.summary), bool(result.summary and result.summary.corrupted)
-    predictions = result.run.predictions_path("test").exists()
-    return evaluated, corrupted, predictions, str(result.run.folder)
+def _completeness(result: Result) -> tuple[bool, bool, int, bool, str]:
+    summary, predictions = result.summary, result.run.predictions_path("test").exists()
+    whole = bool(summary and summary.corrupted_scores())
+    sets = sum(map(len, summary.corrupted.values())) if summary else 0
+    return bool(summary), whole, sets, predictions, str(result.run.folder)
 
 
 def _order(result: Result) -> tuple[object, ...]:

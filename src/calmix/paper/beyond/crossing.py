@@ -136,7 +136,7 @@ def _sentences(series: dict[str, list[Point]]) -> Iterator[str]:
             effects = f"{', '.join(texts)}{alone}"
             yield f"On {dataset}, as the error grows, Mixup's effect on ECE goes from {effects}."
         if single:
-            yield f"On {dataset} it is {', '.join(single)}."
+            yield f"On {dataset} Mixup's effect on ECE is {', '.join(single)}."
 
 
 def _gap_sentences(points: Sequence[Point]) -> Iterator[str]:
@@ -148,7 +148,7 @@ def _gap_sentences(points: Sequence[Point]) -> Iterator[str]:
     if not raised or not lowered:
         return
     least, most = min(p.gap for p in raised), max(p.gap for p in lowered)
-    if most < min(least, 0.0):
+    if most < least:
         where = " and ".join(dict.fromkeys(p.dataset for p in lowered))
         rest = len(points) - len(raised) - len(lowered)
         neither = f"; of {rest} more its effect is within noise" if rest else ""

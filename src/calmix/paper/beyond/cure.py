@@ -177,7 +177,9 @@ class CureStudy:
         both = [AFTER[remedy.treatment][place].values(results) for remedy in (one, other)]
         pooled = SeedVariance.pooled([[a - b for a, b in zip(*both, strict=True)]])
         variance = pooled.variance / len(results)
-        return replace(first - second, seed_variance=variance, degrees=pooled.degrees)
+        difference = replace(first - second, seed_variance=variance, degrees=pooled.degrees)
+        # Of decisions that a calibrator changed, the influences of the images are not kept.
+        return replace(difference, influences={}) if difference.value else difference
 
     def ranking(self, quantity: Quantity) -> "Ranking":
         known = [(r, e) for r in self.eligible() if (e := self.estimate(r, quantity)) is not None]
@@ -203,7 +205,7 @@ class CureStudy:
             f"Of the {len(ranked)} ranked rows the lowest is {self._row_text(*ranked[0])}.",
         ]
         as_accurate = [(r, e) for r, e in ranked if self._accuracy_to_mixup(r) >= 0 and r != Remedy("Mixup")]
-        if as_accurate and as_accurate[0] != ranked[0]:
+        if as_accurate and self._accuracy_to_mixup(ranked[0][0]) < 0:
             row = self._row_text(*as_accurate[0])
             texts.append(f"Of those at least as accurate as Mixup in the mean it is {row}.")
         if left_out := [self._left_out_text(r) for r in self.remedies if not r.treatment and r not in kept]:
