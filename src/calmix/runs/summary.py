@@ -60,7 +60,7 @@ class TestScores:
 
     examples: int
     pool: PoolScores
-    members: tuple[MemberScores, ...]
+    members: tuple[MemberScores, ...] = ()
     diversity: Diversity | None = None
     scaled: ScaledScores | None = None
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)

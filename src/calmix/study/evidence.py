@@ -1,10 +1,10 @@
 """Evidence of a finished run: what claims and tables need of it, small enough to be kept with the results.
 
 A folder of evidence has the layout of a folder of runs without checkpoints, weights and predictions: for each
-run `recipe.json`, `summary.json` with numbers to six digits, and `evidence.npz`: per test image the label,
-and the predicted class and its probability (half precision) of the pool and of each member (of MC-dropout:
-the mean over samples); per corrupted image its influence on cA and cECE; the share of epochs in which each
-class was mixed. Of a deep ensemble also the scores of its subsets by size, those of the joint calibrator, and
+run `recipe.json`, `summary.json` with numbers to six digits and without empty fields, and `evidence.npz`: per
+test image the label, and the predicted class and its probability (half precision) of the pool and of each
+member (of MC-dropout: the mean over samples); per corrupted image its influence on cA and cECE; the share of
+epochs in which each class was mixed. Of a deep ensemble also the scores of its subsets by size, those of the joint calibrator, and
 the sums by bin of pool and members under corruption at severities 3 and 5.
 """
 
@@ -49,7 +49,7 @@ def keep_evidence(result: "Result", folder: Path, extra: Arrays | None = None) -
     arrays |= extra or {}
     target = create(recipe, folder, streams=False).folder
     write_arrays(target / FILE, arrays)
-    write_json(target / "summary.json", _rounded(to_plain(result.summary)), indent=None)
+    write_json(target / "summary.json", _small(to_plain(result.summary)), indent=None)
     return target
 
 
@@ -155,11 +155,12 @@ def _problem(arrays: Arrays) -> str:
     return ""
 
 
-def _rounded(value: Any) -> Any:
+def _small(value: Any) -> Any:
+    """JSON with rounded numbers; fields with nothing in them are left out."""
     if isinstance(value, dict):
-        return {key: _rounded(inner) for key, inner in value.items()}
+        return {key: _small(inner) for key, inner in value.items() if inner not in (None, [], {})}
     if isinstance(value, list):
-        return [_rounded(inner) for inner in value]
+        return [_small(inner) for inner in value]
     if isinstance(value, float) and math.isfinite(value) and value:
         return float(f"{value:.{DIGITS}g}")
     return value
