@@ -86,7 +86,7 @@ def test_the_summary_of_another_version_is_refused(tmp_path, version):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"clean": {}}, "clean lacks examples, members, pool"),
+        ({"clean": {}}, "clean lacks examples, pool"),
         ({"clean": 3}, "clean must be an object"),
         ({"temperature": "hot"}, "temperature must be a number"),
         ({"corrupted": {"fog": {"one": {}}}}, "corrupted"),

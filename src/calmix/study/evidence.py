@@ -4,10 +4,11 @@ A folder of evidence has the layout of a folder of runs without checkpoints, wei
 run `recipe.json`, `summary.json` with numbers to six digits and without empty fields, and `evidence.npz`: per
 test image the label, and the predicted class and its probability (half precision) of the pool and of each
 member (of MC-dropout: the mean over samples); per corrupted image its influence on cA and cECE; the share of
-epochs in which each class was mixed. Of a deep ensemble also the scores of its subsets by size, those of the joint calibrator, and
-the sums by bin of pool and members under corruption at severities 3 and 5.
+epochs in which each class was mixed. Of a deep ensemble also the scores of its subsets by size, those of the
+joint calibrator, and the sums by bin of pool and members under corruption at severities 3 and 5.
 """
 
+import dataclasses
 import math
 import zipfile
 from pathlib import Path
@@ -21,6 +22,7 @@ from calmix.errors import InputError
 from calmix.records import to_plain, write_json
 from calmix.runs.folder import create
 from calmix.runs.influence import DRAWN_SEVERITIES, TopLabels
+from calmix.runs.summary import TestScores
 
 if TYPE_CHECKING:
     from calmix.study.results import Result
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 FILE = "evidence.npz"
 EDITION = 2  # 1, without the number, had nothing of subsets, joint calibrators and severities
 DIGITS = 6
+OPTIONAL = {field.name for field in dataclasses.fields(TestScores) if field.name not in ("examples", "pool")}
 Arrays = dict[str, npt.NDArray[Any]]
 
 
@@ -156,9 +159,9 @@ def _problem(arrays: Arrays) -> str:
 
 
 def _small(value: Any) -> Any:
-    """JSON with rounded numbers; fields with nothing in them are left out."""
+    """JSON with rounded numbers, and without the optional fields that have nothing in them."""
     if isinstance(value, dict):
-        return {key: _small(inner) for key, inner in value.items() if inner not in (None, [], {})}
+        return {key: _small(inner) for key, inner in value.items() if inner or key not in OPTIONAL}
     if isinstance(value, list):
         return [_small(inner) for inner in value]
     if isinstance(value, float) and math.isfinite(value) and value:
