@@ -26,8 +26,9 @@ def find_crossing(x: Sequence[float], effects: Sequence[Interval]) -> Crossing:
     """Between which x effects turn from above to below 0. Points whose interval holds 0 do not decide that.
 
     >>> effects = [Interval(2, 1, 3), Interval(1, -1, 3), Interval(-1, -2, -0.5)]
-    >>> find_crossing([1, 2, 8], effects)
-    Crossing(last=1, first=8, value=4.0, unclear=(2,))
+    >>> found = find_crossing([1, 2, 8], effects)
+    >>> found.last, found.first, round(found.value, 6), found.unclear
+    (1, 8, 4.0, (2,))
     """
     if len(x) != len(effects) or any(not place > 0 for place in x):
         raise InputError(f"x must have a positive number for each effect, got {len(x)} for {len(effects)}")
