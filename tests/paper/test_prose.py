@@ -76,6 +76,21 @@ def test_means_over_seeds_by_ensemble_and_what_is_missing(tmp_path):
     )
 
 
+def test_in_how_many_ensembles_one_is_as_good_as_another(tmp_path):
+    for ensemble, confidence in (("batch", 0.7), ("deep", 0.9)):
+        fabricate(tmp_path, ensemble, "mixup", accuracy=0.8, confidence=confidence)
+        fabricate(tmp_path, ensemble, "camixup", accuracy=0.8, confidence=0.75)
+    fabricate(tmp_path, "mc", "mixup")  # alone: compared with nothing
+    quantities = {"clean": q.ECE, "clean and cropped": q.ACCURACY, "corrupted": q.CORRUPTED_ECE}
+    told = prose.count_sentence(regime(tmp_path), "As good in", "camixup", "mixup", quantities, THREE)
+    assert told == (
+        "As good in 2 of 2 ensembles on clean images and 2 of 2 ensembles on clean and cropped images, "
+        "noise not counted."
+    )
+    told = prose.count_sentence(regime(tmp_path), "As good in", "mixup", "camixup", {"clean": q.ECE}, THREE)
+    assert told == "As good in 0 of 2 ensembles on clean images, noise not counted."
+
+
 def test_whether_another_measure_orders_methods_alike(tmp_path):
     for augment, accuracy, confidence in (("none", 0.8, 0.8), ("mixup", 0.9, 0.7), ("camixup", 0.7, 0.65)):
         fabricate(tmp_path, "deep", augment, accuracy=accuracy, confidence=confidence)

@@ -9,15 +9,11 @@ from calmix.paper.beyond import BEYOND_ITEMS
 from calmix.paper.regime import method_title
 from calmix.paper.sheet import Item, RenderedItem, Sheet, Shown, cross, render_item
 from calmix.paper.toy import surface, surfaces_figure, surfaces_sentence
+from calmix.paper.under_corruption import reliability_under_corruption
 from calmix.report import figures
-from calmix.report.reliability import Curve, reliability_figure
-from calmix.report.style import colour
-from calmix.runs.influence import DRAWN_SEVERITIES, BinnedLabels, TopLabels
 from calmix.runs.recipe import ENSEMBLES
 from calmix.study import quantities as q
 from calmix.study.estimates import NotRunError
-from calmix.study.quantities import Quantity
-from calmix.study.results import Result
 
 __all__ = ["ITEMS", "NAMES", "PAPER", "Item", "RenderedItem", "render_item", "select_items"]
 
@@ -235,39 +231,7 @@ def deep_ensembles(sheet: Sheet) -> Shown:
     lowest mean ECE of the six.
     """
     yield from augmix.draw(sheet)
-    yield from _under_corruption(sheet)
-
-
-def _under_corruption(sheet: Sheet) -> Shown:
-    """Reliability of a deep ensemble with Mixup, clean and at two severities."""
-    for one in sheet.each():
-        results = [r for r in one.regime.results.get(("deep", "mixup"), ()) if r.summary]
-        binned = {s: [b for r in results if (b := r.binned(s)) is not None] for s in DRAWN_SEVERITIES}
-        clean = [r.top_labels for r in results if r.top_labels is not None]
-        if not clean or not all(binned.values()):
-            continue
-        panels: dict[str, Sequence[TopLabels | BinnedLabels]] = {
-            f"clean\n{_errors(results, (q.ECE, q.ACE, q.SCE, q.TACE))}": clean
-        }
-        for severity, sums in binned.items():
-            panels[f"severity {severity}\n{_errors(results, q.at_severity(severity))}"] = sums
-        curves = {
-            name: [Curve("pool, DE with Mixup", seeds, colour("mixup"), members=True)]
-            for name, seeds in panels.items()
-        }
-        caption = (
-            "Deep ensembles with Mixup, clean and under 15 corruptions together; ECE, ACE, SCE and TACE of "
-            "the pool in per cent, under corruption the mean over its types"
-        )
-        yield one.figure(caption, reliability_figure(curves, title=one.subject), "mixup-under-corruption")
-
-
-def _errors(results: Sequence[Result], quantities: Sequence[Quantity]) -> str:
-    """
-    Means over seeds: `ECE 6.79  ACE 6.78  SCE 1.40  TACE 4.48`.
-    """
-    means = [(quantity.title, float(np.mean(quantity.values(results)))) for quantity in quantities]
-    return "  ".join(f"{title} {100 * mean:.1f}" for title, mean in means)
+    yield from reliability_under_corruption(sheet)
 
 
 @Item("Other measures of calibration", cross(("batch", "deep"), MIXED), corruptions=True)
@@ -305,28 +269,11 @@ def temperature(sheet: Sheet) -> Shown:
     changes = {"clean": q.SCALING_CHANGE, "corrupted": q.CORRUPTED_SCALING_CHANGE}
     for condition, change in changes.items():
         yield sheet.level(f"With CAMixup a temperature changes the {condition} ECE by", change, "camixup")
-    yield {one.regime.dataset: _mixup_against_camixup(one) for one in sheet.each()}
+    words = "After a temperature each, Mixup is at least as well calibrated as CAMixup in"
+    scaled = {"clean": q.SCALED_ECE, "corrupted": q.SCALED_CORRUPTED_ECE}
+    yield sheet.count(words, "mixup", "camixup", scaled)
     yield sheet.table("One temperature for the pool, fitted on validation images", *shown)
     yield from sheet.before_and_after()
-
-
-def _mixup_against_camixup(sheet: Sheet) -> str:
-    """In how many ensembles Mixup at its temperature is at least as well calibrated as CAMixup at its own."""
-    texts = []
-    for words, quantity in (("clean", q.SCALED_ECE), ("corrupted", q.SCALED_CORRUPTED_ECE)):
-        runs = [
-            [sheet.regime.results.get((e, augment), ()) for augment in ("mixup", "camixup")] for e in THREE
-        ]
-        values = [[quantity.values(some) for some in both] for both in runs]
-        means = [[float(np.mean(some)) for some in both] for both in values if all(both)]
-        if means:
-            texts.append(f"{sum(a <= b for a, b in means)} of {len(means)} ensembles on {words} images")
-    if not texts:
-        return ""
-    return (
-        "After a temperature each, Mixup is at least as well calibrated as CAMixup "
-        f"in {' and '.join(texts)}, noise not counted."
-    )
 
 
 @Item(

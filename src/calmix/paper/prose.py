@@ -99,6 +99,26 @@ def values_sentence(regime: Regime, quantities: Sequence[Quantity], methods: Seq
     return " ".join(sentences)
 
 
+def count_sentence(
+    regime: Regime,
+    words: str,
+    this: str,
+    that: str,
+    quantities: Mapping[str, Quantity],
+    ensembles: Sequence[str],
+) -> str:
+    """`words`, then in how many ensembles one augmentation is at least as good as another, by condition."""
+    texts = []
+    for condition, quantity in quantities.items():
+        pairs = [[_mean(regime, (e, augment), quantity) for augment in (this, that)] for e in ensembles]
+        costs = [[quantity.cost(x) for x in pair if x is not None] for pair in pairs]
+        known = [pair for pair in costs if len(pair) == 2]
+        if known:
+            wins = sum(first <= second for first, second in known)
+            texts.append(f"{wins} of {len(known)} ensembles on {condition} images")
+    return f"{words} {listed(texts)}, noise not counted." if texts else ""
+
+
 def order_sentence(
     regime: Regime, first: Quantity, others: Sequence[Quantity], methods: Sequence[Method]
 ) -> str:

@@ -216,6 +216,11 @@ class Sheet:
         """The means over seeds."""
         return {r.dataset: prose.values_sentence(r, quantities, self.item.methods) for r in self.regimes}
 
+    def count(self, words: str, this: str, that: str, quantities: Mapping[str, Quantity]) -> ByDataset:
+        """`words`, then in how many ensembles one augmentation is at least as good as another."""
+        options = words, this, that, quantities, self._ensembles
+        return {r.dataset: prose.count_sentence(r, *options) for r in self.regimes}
+
     def order(self, first: Quantity, *others: Quantity) -> ByDataset:
         """Whether other quantities order the methods as the first does."""
         return {r.dataset: prose.order_sentence(r, first, others, self.item.methods) for r in self.regimes}
