@@ -25,6 +25,18 @@ def test_the_first_page_has_the_matrix_the_figure_and_what_is_contradicted(tmp_p
     ) in text
 
 
+def test_a_data_set_is_told_with_its_changes_the_papers_numbers_and_the_reason(tmp_path):
+    for augment, confidence in CONFIDENCES.items():
+        fabricate(tmp_path / "runs", "batch", augment, accuracy=0.8, confidence=confidence, scale="laptop")
+    results = read_results(find_runs([tmp_path / "runs"]))
+    text = story.write_story(results, tmp_path / "README.md", command="calmix claims")[0].read_text()
+    section = text.split("## Pathology and cure: cifar10")[1].split("![")[0]
+    assert "In the paper, ECE % of BE: none 1.8, Mixup 6.4, CAMixup 1.2;" in section
+    assert "Mixup changes accuracy by +0.00 points (BE), within noise; ECE by +39.0 points (BE)" in section
+    assert story.pathology.reasons["cifar10"] in section
+    assert story.camixup.reasons["cifar10"] in section
+
+
 def test_the_crossing_follows_where_several_regimes_tell_it(tmp_path):
     for size, confidence in ((250, 0.9), (500, 0.8), (1000, 0.7)):
         for augment in ("none", "mixup"):

@@ -117,6 +117,11 @@ class Item:
     def shows(self) -> str:
         return self.prose[0]
 
+    @property
+    def reasons(self) -> dict[str, str]:
+        """By data set: why something else came out there."""
+        return dict(text.split(": ", 1) for text in self.prose[2:])
+
     def variants_of(self, dataset: str, scale: str) -> Sequence[Variant]:
         """What is trained for it on a data set at a scale, for each seed."""
         if self.variants is not None:
@@ -131,7 +136,7 @@ class Item:
         """Its tables and figures, from the main regimes of the data sets, or from the results of variants."""
         sheet = Sheet(self, regimes, results or {})
         shown = list(self.draw(sheet))
-        reasons = dict(text.split(": ", 1) for text in self.prose[2:]) if sheet.is_main_study else {}
+        reasons = self.reasons if sheet.is_main_study else {}
         sentences = [*self.prose[1:2], *(each for each in shown if isinstance(each, str))]
         by_dataset: dict[str, list[str]] = {result.recipe.dataset: [] for result in sheet.results}
         for texts in (*(each for each in shown if isinstance(each, Mapping)), reasons):

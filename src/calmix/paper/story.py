@@ -11,22 +11,26 @@ from calmix import files
 from calmix.paper.beyond.crossing import crossing
 from calmix.paper.claims import TOY, judge_claims
 from calmix.paper.claims_figures import matrix_figure
+from calmix.paper.items import camixup, pathology
 from calmix.paper.judging import ClaimResult, Part
+from calmix.paper.numbers import NUMBERS
 from calmix.paper.page import CLAIMS_NOTE, part_text
-from calmix.paper.prose import values_sentence
+from calmix.paper.prose import change_sentence, values_sentence
 from calmix.paper.regime import MAIN_SCALE, Regime, main_regimes
 from calmix.paper.reproduce import plan_items, render_plan
+from calmix.paper.sheet import cross
 from calmix.progress import Progress, Reporter, ignore
 from calmix.report.figures.comparisons import bars
 from calmix.report.style import save_figure
 from calmix.report.words import listed
+from calmix.runs.augmentation import parse_augmentation
 from calmix.runs.recipe import ENSEMBLES
 from calmix.study import quantities as q
 from calmix.study.results import Results
 
-METHODS = [
-    (ensemble, augment) for ensemble in ("batch", "mc", "deep") for augment in ("none", "mixup", "camixup")
-]
+THREE = ("batch", "mc", "deep")
+METHODS = cross(THREE, ("none", "mixup", "camixup"))
+COMPARED = (("mixup", "none"), ("camixup", "mixup"))
 QUANTITIES = (q.ACCURACY, q.ECE)
 HEAD = "pathology-and-cure"
 BARS = "bars are means over seeds with their standard deviation, dots are runs"
@@ -113,7 +117,7 @@ def write_story(results: Results, target: Path, *, command: str, reporter: Repor
         reporter(Progress("results", 1 + place, 2 + len(regimes), regime.dataset))
         name = HEAD if place == 0 else f"{HEAD}-{regime.dataset}"
         written.append(folder / f"{name}.svg")
-        lines += _pathology(regime, written[-1], FOUND if place == 0 else "")
+        lines += _pathology(regime, written[-1], first=place == 0)
         if place == 0:
             lines += _crossing(results, folder, written)
     lines += _contradicted(judged)
@@ -163,23 +167,43 @@ def _matrix(judged: Sequence[ClaimResult]) -> list[str]:
     ]
 
 
-def _pathology(regime: Regime, path: Path, found: str) -> list[str]:
-    """The section of a data set, begun by what the paper `found`."""
+def _pathology(regime: Regime, path: Path, *, first: bool) -> list[str]:
+    """The section of a data set: what the paper found, what came out here, and why they differ."""
     groups = regime.groups(METHODS)
     seeds = max(len(group.results) for group in groups)
     where = f"{regime.dataset}, {regime.name}, " + ("one seed" if seeds == 1 else f"up to {seeds} seeds")
     of_members = (q.MEMBER_ERROR, q.MEMBER_ECE)
     save_figure(bars(groups, (q.ERROR, q.ECE), of_members, title=where, wide=PHONE), path)
+    changes = [change_sentence(regime, *pair, QUANTITIES, THREE) for pair in COMPARED]
+    why = [item.reasons.get(regime.dataset, "") for item in (pathology, camixup)]
+    texts = [FOUND if first else "", _in_the_paper(regime.dataset), f"On {regime.dataset}:", *changes]
+    texts += why if regime.name == MAIN_SCALE else []
+    drawn = f"{BARS_ALONE if seeds == 1 else BARS}, diamonds are the members' means"
     return [
-        f"## {'Pathology and cure' if found else 'None, Mixup and CAMixup'}: {regime.dataset}",
+        f"## {'Pathology and cure' if first else 'None, Mixup and CAMixup'}: {regime.dataset}",
         "",
-        f"{found} Here on {regime.dataset}: {values_sentence(regime, QUANTITIES, METHODS)}".strip(),
+        " ".join(filter(None, texts)),
         "",
         f"![Error and ECE on {regime.dataset}](figures/{path.name})",
         "",
-        f"*{where}: {BARS_ALONE if seeds == 1 else BARS}, diamonds are the members' means.*",
+        f"*{where}: {drawn}. {values_sentence(regime, QUANTITIES, METHODS)}*",
         "",
     ]
+
+
+def _in_the_paper(dataset: str) -> str:
+    """The paper's ECE of each ensemble, where it has the data set.
+
+    >>> _in_the_paper("cifar10")
+    'In the paper, ECE % of BE: none 1.8, Mixup 6.4, CAMixup 1.2; of DE: none 0.78, Mixup 6.15, CAMixup 1.92.'
+    """
+    texts: dict[str, list[str]] = {}
+    for ensemble, augment in METHODS:
+        if row := NUMBERS.get((dataset, ensemble, augment)):
+            value = f"{parse_augmentation(augment).title} {row.ece:g}"
+            texts.setdefault(ENSEMBLES[ensemble].short, []).append(value)
+    known = "; ".join(f"of {name}: {', '.join(values)}" for name, values in texts.items())
+    return f"In the paper, ECE % {known}." if known else ""
 
 
 def _crossing(results: Results, folder: Path, written: list[Path]) -> list[str]:
