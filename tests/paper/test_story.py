@@ -1,3 +1,5 @@
+import shutil
+
 import calmix.paper.story as story
 from calmix.runs.folder import find_runs
 from calmix.study.results import read_results
@@ -49,3 +51,25 @@ def test_the_crossing_follows_where_several_regimes_tell_it(tmp_path):
     written = story.write_story(results, tmp_path / "README.md", command="calmix claims")
     assert (tmp_path / "figures" / "mnist-crossing.svg") in written
     assert "## When Mixup harms an ensemble" in written[0].read_text()
+
+
+def test_what_else_is_open_is_answered_where_all_runs_are_there(tmp_path):
+    def page():
+        results = read_results(find_runs([tmp_path / "runs"]))
+        return story.write_story(results, tmp_path / "README.md", command="calmix claims")[0].read_text()
+
+    for augment in ("none", "mixup", "camixup"):
+        for ensemble in ("batch", "mc", "deep"):
+            for seed in (0, 1):
+                fields = {"dataset": "mnist", "scale": "laptop", "seed": seed}
+                accuracy = 0.8 + 0.01 * seed
+                fabricate(tmp_path / "runs", ensemble, augment, accuracy=accuracy, **fields)
+    text = page()
+    assert "**How large must a difference be before it is more than luck of the seed?**" in text
+    assert "On mnist the standard deviation over seeds is, in points: Acc 0.71 with BE" in text
+    assert "calmix reproduce cure" not in text  # its other remedies were not run
+    shutil.rmtree(tmp_path / "runs" / next(p.name for p in (tmp_path / "runs").glob("mnist-mc-mixup-seed*")))
+    assert "luck of the seed" in page()  # one seed is enough
+    for path in (tmp_path / "runs").glob("mnist-mc-mixup-seed*"):
+        shutil.rmtree(path)
+    assert "What else" not in page()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from calmix import files
+from calmix.paper.beyond import BEYOND_ITEMS
 from calmix.paper.beyond.crossing import crossing
 from calmix.paper.claims import TOY, judge_claims
 from calmix.paper.claims_figures import matrix_figure
@@ -120,6 +121,7 @@ def write_story(results: Results, target: Path, *, command: str, reporter: Repor
         lines += _pathology(regime, written[-1], first=place == 0)
         if place == 0:
             lines += _crossing(results, folder, written)
+            lines += _answers(results, [r.dataset for r in regimes if r.name == MAIN_SCALE])
     lines += _contradicted(judged)
     lines += ["## Every claim", "", WORDS_NOTE, "", CLAIMS_NOTE, ""]
     for claim in judged:
@@ -225,6 +227,33 @@ def _crossing(results: Results, folder: Path, written: list[Path]) -> list[str]:
     for paragraph in (crossing.shows, *details, shown.tables[0].markdown()):
         lines += [paragraph, ""]
     return lines
+
+
+def _answers(results: Results, datasets: Sequence[str]) -> list[str]:
+    """The other questions that the paper leaves open, answered on the data sets where all of their runs are
+    there."""
+    seeds = 1 + max((result.recipe.seed for result in results), default=0)
+    finished = {result.recipe for result in results if result.summary}
+    lines = []
+    for item in BEYOND_ITEMS:
+        plans = (
+            plan_items([item], dataset=name, scale=MAIN_SCALE, seeds=seeds, absent=True) for name in datasets
+        )
+        whole = [
+            plan.dataset
+            for plan in plans
+            if all(finished & {*recipes} for recipes in plan.by_variant(item, plan.dataset).values())
+        ]
+        if item is crossing or not whole:
+            continue
+        plan = plan_items([item], dataset=whole, scale=MAIN_SCALE, seeds=seeds, absent=True)
+        shown = render_plan(plan, results)[item.name]
+        if not isinstance(shown, str):
+            question = item.shows.partition("?")[0]
+            about, *by_dataset = shown.lines
+            lines += [f"**{question}?** (`calmix reproduce {item.name}`)", "", about, ""]
+            lines += [*by_dataset, ""] if by_dataset else []
+    return ["## What else the paper leaves open", "", *lines] if lines else []
 
 
 def _reason(claim: ClaimResult, part: Part) -> str | None:

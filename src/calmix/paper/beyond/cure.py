@@ -1,7 +1,9 @@
 """Is there a complete cure for deep ensembles? Every remedy in one table, and the winner if there is one."""
 
+import contextlib
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from calmix.metrics import Interval
@@ -125,7 +127,7 @@ def _scaled(interval: Interval, quantity: Quantity) -> Interval:
     return Interval(factor * interval.value, factor * interval.low, factor * interval.high)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CureStudy:
     """The results of each way to train."""
 
@@ -137,21 +139,29 @@ class CureStudy:
         evaluated = {name: tuple(r for r in some if r.summary) for name, some in by_name.items()}
         return cls({name: some for name, some in evaluated.items() if some})
 
-    @property
+    @cached_property
     def remedies(self) -> list[Remedy]:
         """Those that were run and have their numbers."""
         return [r for r in REMEDIES if r.name in self.results and self.estimate(r, q.ECE) is not None]
 
     def estimate(self, remedy: Remedy, quantity: Quantity) -> Estimate | None:
-        """One of MEASURES for a remedy; None where it is unknown."""
-        place = MEASURES.index(quantity)
-        read = AFTER[remedy.treatment][place]
-        variance = SeedVariance.pooled([read.values(some) for some in self.results.values()])
-        try:
-            return estimate(self.results[remedy.name], read, variance)
-        except NotRunError:
-            return None
+        """One of MEASURES for a remedy whose training was run; None where it is unknown."""
+        return self._estimates[remedy, quantity]
 
+    @cached_property
+    def _estimates(self) -> dict[tuple[Remedy, Quantity], Estimate | None]:
+        estimates: dict[tuple[Remedy, Quantity], Estimate | None] = {}
+        for treatment, quantities in AFTER.items():
+            some = [r for r in REMEDIES if r.treatment == treatment and r.name in self.results]
+            for quantity, read in zip(MEASURES, quantities, strict=True):
+                variance = SeedVariance.pooled([read.values(results) for results in self.results.values()])
+                for remedy in some:
+                    with contextlib.suppress(NotRunError):
+                        estimates[remedy, quantity] = estimate(self.results[remedy.name], read, variance)
+                    estimates.setdefault((remedy, quantity), None)
+        return estimates
+
+    @cached_property
     def eligible(self) -> list[Remedy]:
         """Remedies that keep Mixup's accuracy."""
         mixup = Remedy("Mixup")
@@ -181,23 +191,28 @@ class CureStudy:
         # Of decisions that a calibrator changed, the influences of the images are not kept.
         return replace(difference, influences={}) if difference.value else difference
 
-    def ranking(self, quantity: Quantity) -> "Ranking":
-        known = [(r, e) for r in self.eligible() if (e := self.estimate(r, quantity)) is not None]
+    @cached_property
+    def rankings(self) -> dict[Quantity, "Ranking"]:
+        """Of each of MEASURES."""
+        return {quantity: self._ranking(quantity) for quantity in MEASURES}
+
+    def _ranking(self, quantity: Quantity) -> "Ranking":
+        known = [(r, e) for r in self.eligible if (e := self.estimate(r, quantity)) is not None]
         rows = sorted(known, key=lambda pair: quantity.cost(pair[1].value))
         differences = tuple(self.difference(rows[0][0], remedy, quantity) for remedy, _ in rows[1:])
         return Ranking(quantity, tuple(rows), differences)
 
     def best(self, quantity: Quantity) -> Remedy | None:
-        rows = self.ranking(quantity).rows
+        rows = self.rankings[quantity].rows
         return rows[0][0] if rows else None
 
     def sentence(self) -> str:
         """The remedy with the lowest ECE that keeps Mixup's accuracy, beside Mixup, and what is sure."""
-        ranked, kept = self.ranking(q.ECE).rows, self.eligible()
+        ranked, kept = self.rankings[q.ECE].rows, self.eligible
         mixup = self.estimate(Remedy("Mixup"), q.ECE) if "Mixup" in self.results else None
         if mixup is None or len(ranked) < 2:
             return ""
-        rankings = self._rankings()
+        rankings = self._contests()
         sure = [ranking.quantity.title for ranking in rankings if ranking.is_sure]
         decided = f"There is a winner beyond noise for {' and '.join(sure)}." if sure else ""
         texts = [
@@ -241,9 +256,9 @@ class CureStudy:
             f"{seeds} seed{'s' * (seeds > 1)})"
         )
 
-    def _rankings(self) -> list["Ranking"]:
-        """Of each measure but accuracy, where there are two remedies or more."""
-        rankings = [self.ranking(quantity) for quantity in MEASURES if quantity.better == "lower"]
+    def _contests(self) -> list["Ranking"]:
+        """The rankings of all measures but accuracy that have two remedies or more."""
+        rankings = [ranking for x, ranking in self.rankings.items() if x.better == "lower"]
         return [ranking for ranking in rankings if len(ranking.rows) > 1]
 
     def table(self, dataset: str) -> Table:
@@ -265,7 +280,7 @@ class CureStudy:
     def winners_table(self, dataset: str) -> Table:
         """For each measure but accuracy: the best, its difference to the next, how many others are as good
         within noise, and the winner where there are none."""
-        rows = [ranking.winner_row() for ranking in self._rankings()]
+        rows = [ranking.winner_row() for ranking in self._contests()]
         columns = ("measure", "the best", "the next", "difference", "others as good within noise", "winner")
         return Table(f"{dataset}: the winner of each measure, where one is sure", columns, tuple(rows))
 
