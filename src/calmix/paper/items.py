@@ -22,10 +22,6 @@ MIXED = ("none", "mixup", "camixup")
 AUGMIXED = ("none", "mixup", "camixup", "augmix", "augmix+mixup", "augmix+camixup")
 AMOUNTS = (0.0, 0.1, 0.2, 0.3, 0.5)
 SMOOTHINGS = tuple(f"label-smoothing-{amount:g}" if amount else "none" for amount in AMOUNTS)
-BEYOND = (
-    *("none", "mixup", "camixup", "camixup-by-pool", "regmixup", "mixupmp", "cutmix", "cutmix-camixup"),
-    "label-smoothing-0.1",
-)
 CLEAN_AND_CORRUPTED = (q.ACCURACY, q.ECE, q.CORRUPTED_ACCURACY, q.CORRUPTED_ECE, q.CORRUPTED_DCE)
 
 
@@ -319,29 +315,13 @@ def forgetting(sheet: Sheet) -> Shown:
     yield sheet.bars("Error and ECE, clean and corrupted (c)", *shown)
 
 
-@Item(
-    "Beyond the paper: nine ways to train, before and after a temperature",
-    cross(("deep", "batch"), BEYOND),
-    corruptions=True,
-    calibrates=True,
-)
-def beyond(sheet: Sheet) -> Shown:
-    """CAMixup by member and by pool, RegMixup, MixupMP, CutMix and label smoothing, before and after one
-    temperature for the pool, with the time each takes to train, its members one after the other. The paper's
-    number with label smoothing is from its authors' notebook."""
-    before = (q.ACCURACY, q.ECE, q.DCE, q.NLL, q.CORRUPTED_ECE, q.CORRUPTED_DCE, q.SECONDS)
-    after = (q.TEMPERATURE, q.SCALED_ECE, q.SCALED_DCE, q.SCALED_NLL, q.SCALED_CORRUPTED_ECE)
-    yield sheet.best(q.ACCURACY, q.ECE, q.SCALED_ECE)
-    yield sheet.table("Each method before and after one temperature T for the pool", *before, *after)
-    yield from sheet.before_and_after()
-
-
-ITEMS = (
+PAPER_ITEMS = (
     *(pathology, reliability, label_smoothing, mixup_counts, camixup, imagenet, corruption, augmix),
-    *(deep_ensembles, other_metrics, temperature, toy, forgetting, beyond, *BEYOND_ITEMS),
+    *(deep_ensembles, other_metrics, temperature, toy, forgetting),
 )
+ITEMS = (*PAPER_ITEMS, *BEYOND_ITEMS)
 NAMES = tuple(item.name for item in ITEMS)
-PAPER = NAMES[: NAMES.index("beyond")]
+PAPER = tuple(item.name for item in PAPER_ITEMS)
 
 
 def select_items(names: Sequence[str]) -> list[Item]:

@@ -3,7 +3,8 @@
 from calmix.paper.beyond.compounding import compounding
 from calmix.paper.beyond.crossing import crossing
 from calmix.paper.beyond.cure import cure
+from calmix.paper.beyond.methods import beyond
 from calmix.paper.beyond.noise import noise
 from calmix.paper.beyond.validation_size import validation_size
 
-BEYOND_ITEMS = (crossing, compounding, cure, validation_size, noise)
+BEYOND_ITEMS = (beyond, crossing, compounding, cure, validation_size, noise)
