@@ -1,11 +1,14 @@
 """How many validation images does CAMixup need?"""
 
 import statistics
+from collections.abc import Iterator
 
+from calmix.paper import prose
 from calmix.paper.sheet import Item, Sheet, Shown, Variant
 from calmix.report import figures
 from calmix.report.style import colour
 from calmix.report.tables import Cell, Table, interval_text
+from calmix.report.words import listed
 from calmix.runs.augmentation import parse_augmentation
 from calmix.runs.presets import preset
 from calmix.runs.recipe import ENSEMBLES
@@ -52,7 +55,7 @@ def validation_size(sheet: Sheet) -> Shown:
     sized, others = _split(sheet)
     if not any(sized.values()):
         raise NotRunError("CAMixup with a number of validation images")
-    yield _sentence(sheet.results[0].recipe.dataset, sized, others)
+    yield from _sentences(sheet.results[0].recipe.dataset, sized, others)
     yield _table(sized, others)
     for ensemble, by_size in sized.items():
         if not by_size:
@@ -87,21 +90,35 @@ def _split(sheet: Sheet) -> tuple[Sized, dict[str, dict[str, list[Result]]]]:
     return sized, others
 
 
-def _sentence(dataset: str, sized: Sized, others: dict[str, dict[str, list[Result]]]) -> str:
-    """The ECE from the fewest validation images to the most, beside none and Mixup."""
-    texts = []
+def _sentences(dataset: str, sized: Sized, others: dict[str, dict[str, list[Result]]]) -> Iterator[str]:
+    """From which size on the ECE is below Mixup's, what more images change, and every number."""
+    rows = [some for by_size in sized.values() for some in by_size.values()]
+    rows += [some for by_method in others.values() for some in by_method.values()]
+    variance = SeedVariance.pooled([q.ECE.values(some) for some in rows])
+    enough, changes, texts = [], {}, []
     for ensemble, by_size in sized.items():
-        sizes = sorted(by_size)
+        sizes, name = sorted(by_size), ENSEMBLES[ensemble].short
         if not sizes:
             continue
-        eces = ", ".join(_ece(by_size[size]) for size in sizes)
-        beside = ", ".join(f"{name} {_ece(some)}" for name, some in others[ensemble].items())
+        eces = {size: estimate(by_size[size], q.ECE, variance) for size in sizes}
+        changes[name] = eces[sizes[-1]] - eces[sizes[0]]
+        if mixup := others[ensemble].get("Mixup"):
+            reference = estimate(mixup, q.ECE, variance)
+            above = [size for size in sizes if (eces[size] - reference).interval.high >= 0]
+            below = [size for size in sizes if not above or size > above[-1]]
+            enough.append(
+                f"from {below[0]:,} validation images on ({name})" if below else f"at no size ({name})"
+            )
+        beside = ", ".join(f"{title} {_ece(some)}" for title, some in others[ensemble].items())
+        each = ", ".join(_ece(by_size[size]) for size in sizes)
         images = " / ".join(f"{size:,}" for size in sizes)
-        texts.append(
-            f"ECE % {eces} with {ENSEMBLES[ensemble].short} and {images} images"
-            + (f" ({beside})" if beside else "")
+        texts.append(f"ECE % {each} with {name} and {images} images" + (f" ({beside})" if beside else ""))
+    if enough:
+        yield (
+            f"On {dataset} CAMixup's ECE is below Mixup's beyond noise {listed(enough)}. From the fewest to "
+            f"the most it changes by {prose.amounts_text(q.ECE, changes)}."
         )
-    return f"On {dataset}: {'; '.join(texts)}."
+    yield f"On {dataset}: {'; '.join(texts)}."
 
 
 def _ece(results: list[Result]) -> str:
