@@ -57,7 +57,10 @@ def test_the_gap_tells_the_sides_of_the_crossing_apart_or_not():
     def point(gap, low, high):
         interval = SimpleNamespace(low=low, high=high, value=(low + high) / 2)
         effects = {"ece": SimpleNamespace(interval=interval)}
-        return SimpleNamespace(dataset="cifar10", gap=gap, mixup_gap=gap + 0.08, effects=effects)
+        excess = [0.001, 0.002]
+        return SimpleNamespace(
+            dataset="cifar10", gap=gap, mixup_gap=gap + 0.08, effects=effects, excess=excess
+        )
 
     harmed, unclear, helped = point(-0.01, 0.02, 0.05), point(-0.07, -0.01, 0.02), point(-0.12, -0.09, -0.05)
     added, sentence, rule = _gap_sentences([harmed, unclear, helped])
@@ -65,10 +68,11 @@ def test_the_gap_tells_the_sides_of_the_crossing_apart_or_not():
     assert "raises the ECE of 1 pool, whose gap without mixing is -1.0 or more" in sentence
     assert "lowers that of 1, all on cifar10, whose gap is -12.0 or less" in sentence
     # Half of the 8 points that Mixup adds; the second, over-confident by 7, is raised all the same.
-    assert "In 2 of 3 pools the sign is that of one rule" in rule
+    assert "(2 of 3 pools, noise not counted)" in rule
+    assert "the median difference is 0.15 points" in rule
     _, sentence, rule = _gap_sentences([harmed, point(0.03, -0.09, -0.05)])
     assert "does not" in sentence
-    assert "In 1 of 2 pools" in rule
+    assert "(1 of 2 pools, noise not counted)" in rule
     assert len(list(_gap_sentences([harmed, unclear]))) == 1
 
 
@@ -76,7 +80,10 @@ def test_compounding_compares_the_forecast_with_what_was_measured(tmp_path):
     shown = rendered(tmp_path, "compounding")
     (table,) = shown.tables
     misses = [abs(row[-2].value - row[3].value) for row in table.rows]
-    assert f"off by at most {100 * max(misses):.2f} points" in shown.sentences[0]
+    (text,) = shown.by_dataset.values()
+    assert f"off by at most {100 * max(misses):.2f} points" in text
+    added = {row[0].text: 100 * (row[3].value - row[1].value) for row in table.rows}
+    assert f"So pooling adds {added['none']:.2f} (none), {added['Mixup']:.2f} (Mixup)" in text
     assert table.columns[:4] == ("method", "g(1)", "g(2)", "g(4)")
     assert table.columns[-1] == "forecast - measured"
     mixup = next(row for row in table.rows if row[0].text == "Mixup")
@@ -98,6 +105,9 @@ def test_cure_names_a_winner_or_none(tmp_path):
     ):
         row = f"{100 * ece[label]:.2f} %, {label} (accuracy {100 * to_mixup[label]:+.2f} points, 2 seeds)"
         assert f"{phrase} {row}" in sentence
+    trained = {label: value for label, value in accuracy.items() if " + " not in label}
+    top = max(trained, key=trained.get)
+    assert f"The most accurate way to train is {top}: {100 * accuracy[top]:.2f} %" in sentence
     labels = [row[0].text for row in remedies.rows]
     assert "CAMixup, margin 0.02" in labels
     assert "Mixup + joint calibrator" in labels
@@ -106,7 +116,7 @@ def test_cure_names_a_winner_or_none(tmp_path):
     for row in winners.rows:
         assert row[5].text == (row[1].text if row[4].value == 0 else "not decided")
     assert "(ECE, NLL): " in sentence
-    often = sentence.partition("(ECE, NLL): ")[2].rstrip(".").split("; ")
+    often = sentence.partition("(ECE, NLL): ")[2].partition(". ")[0].split("; ")
     assert {*often} <= {*labels}
 
 
@@ -185,10 +195,11 @@ def test_validation_size_has_a_curve_for_each_ensemble(tmp_path):
     shown = rendered(tmp_path, "validation-size")
     assert [figure.name.rsplit("-", 1)[1] for figure in shown.figures] == ["batch", "deep"]
     (table,) = shown.tables
-    assert table.columns == ("method", "ECE %", "Acc %", "gap", "seeds")
+    heads = ("method", "ECE %", "Acc %", "gap", "mixed %", "rank correlation", "seeds")
+    assert table.columns == heads
     assert len(table.rows) == 2 * (3 + 2)
     assert all("[" in cell.text for row in table.rows for cell in row[1:4])
-    assert "with BE and 20 / 40 / 60 images (none " in shown.sentences[-1]
+    assert "with BE and 20 / 40 / 60 images (none " in shown.by_dataset["digits"]
 
 
 def test_validation_size_tells_from_which_size_on_camixup_is_better_calibrated(tmp_path):
@@ -201,13 +212,12 @@ def test_validation_size_tells_from_which_size_on_camixup_is_better_calibrated(t
         options = {"dataset": "digits", "scale": "smoke", "seed": recipe.seed, "confidence": confidence}
         fields = {field: getattr(recipe, field) for field in FIELDS}
         runs.append(fabricate(tmp_path, recipe.ensemble, recipe.augment, **options, **fields))
-    sentence, numbers = render_plan(plan, read_results(runs))["validation-size"].sentences
-    assert sentence == (
-        "On digits CAMixup's ECE is below Mixup's beyond noise from 40 validation images on (BE) and from 40 "
-        "validation images on (DE). From the fewest to the most it changes by -20.0 (BE) and -20.0 points "
-        "(DE)."
+    text = render_plan(plan, read_results(runs))["validation-size"].by_dataset["digits"]
+    assert text.startswith(
+        "By number of validation images, CAMixup's ECE is below Mixup's beyond noise from 40 on (BE) and "
+        "from 40 on (DE). From the fewest to the most it changes by -20.0 (BE) and -20.0 points (DE)."
     )
-    assert "ECE % 25.00, 10.00, 5.00 with BE and 20 / 40 / 60 images (none 20.00, Mixup 20.00)" in numbers
+    assert "ECE % 25.00, 10.00, 5.00 with BE and 20 / 40 / 60 images (none 20.00, Mixup 20.00)" in text
 
 
 def test_noise_needs_two_seeds(tmp_path):

@@ -31,6 +31,9 @@ def test_the_matrix_has_a_square_for_each_part():
         tuple(int(COLOURS[word][i : i + 2], 16) for i in (1, 3, 5))
         for word in ("shown", "undecided", "not run")
     ]
+    assert [bool(square.get_hatch()) for square in squares[:3]] == [False, True, False]  # one seed
+    (legend,) = drawing.legends
+    assert [text.get_text() for text in legend.get_texts()] == [*COLOURS, "one seed"]
 
 
 def test_the_name_of_each_claim_of_the_paper_fits_the_matrix():

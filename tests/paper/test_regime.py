@@ -138,5 +138,20 @@ def test_the_methods_of_a_regime_share_the_variance_over_seeds(tmp_path):
     assert three.seed_variance == pytest.approx(1e-4 / 3)
 
 
+def test_an_ensemble_with_enough_seeds_has_a_variance_of_its_own(tmp_path):
+    """Variances of 1e-4 (DE, of 9 seeds) and 4e-4 (BE, of 2): BE leans on both, DE on its own."""
+    runs = [
+        fabricate(tmp_path, "deep", "mixup", seed=s, accuracy=0.80 + 0.01 * (s % 3 - 1) * (4 / 3) ** 0.5)
+        for s in range(9)
+    ]
+    for seed in range(2):
+        runs.append(fabricate(tmp_path, "batch", "none", seed=seed, accuracy=0.80 + 0.02 * 2**0.5 * seed))
+    regime = main_regime(read_results(runs), "cifar10")
+    deep, batch = (regime.estimate(m, q.ACCURACY) for m in (("deep", "mixup"), ("batch", "none")))
+    assert (deep.degrees, batch.degrees) == (8, 9)
+    assert 9 * deep.seed_variance == pytest.approx(1e-4, rel=0.05)
+    assert 2 * batch.seed_variance == pytest.approx((8 * 1e-4 + 4e-4) / 9, rel=0.05)
+
+
 def test_titles():
     assert method_title(("mc", "label-smoothing-0.3")) == "MC, label smoothing 0.3"

@@ -11,6 +11,7 @@ from scipy.special import ndtri
 from calmix.errors import InputError
 from calmix.metrics import Interval
 from calmix.paper.judging import Claim, ClaimResult, Judge, Outcome, Part, Side, Size
+from calmix.paper.mixed_classes import rank_correlation
 from calmix.paper.numbers import published_number
 from calmix.paper.regime import Regime, main_regimes
 from calmix.paper.toy import CONFIDENT, surface
@@ -103,12 +104,7 @@ def camixup_mixes_hard_classes(j: Judge) -> Iterator[Outcome]:
 
 def _rank_correlation(known: Sequence[tuple[Any, Any]]) -> Interval:
     """Mean over seeds with its interval; of one seed Fisher's, of a rank correlation of so many classes."""
-    values = []
-    for mixed, accuracy in known:
-        present = np.isfinite(accuracy)
-        share, accuracy = mixed.mean(0)[present], accuracy[present]
-        constant = np.ptp(share) == 0 or np.ptp(accuracy) == 0
-        values.append(0.0 if constant else float(np.corrcoef(_ranks(share), _ranks(accuracy))[0, 1]))
+    values = [rank_correlation(mixed, accuracy) for mixed, accuracy in known]
     mean, free = float(np.mean(values)), min(int(np.isfinite(accuracy).sum()) for _, accuracy in known) - 3
     if len(values) > 1:
         half = _mean(values).half_width
@@ -118,12 +114,6 @@ def _rank_correlation(known: Sequence[tuple[Any, Any]]) -> Interval:
     middle = np.arctanh(np.clip(mean, -1 + 1e-12, 1 - 1e-12))
     half = ndtri((1 + LEVEL) / 2) * math.sqrt(1.06 / free)
     return Interval(mean, float(np.tanh(middle - half)), float(np.tanh(middle + half)))
-
-
-def _ranks(values: Any) -> Any:
-    """Ranks from 1; of equal values, their mean. (scipy.stats has them, and takes a second to import.)"""
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    return (count.cumsum() - (count - 1) / 2)[place]
 
 
 def _mean(values: Sequence[float]) -> Estimate:

@@ -24,6 +24,7 @@ COLOURS = {
     "contradicted": "#C0392B",
     "not run": "#EEEEEE",
 }
+ONE_SEED: dict[str, Any] = {"hatch": "/////", "edgecolor": "white", "linewidth": 0}
 NAME_WIDTH = 150  # points: two lines of so many letters
 NAME_LETTERS = 31
 ROW_LETTERS = 46  # of the name of a row in a forest
@@ -60,9 +61,7 @@ def matrix_figure(judged: Sequence[ClaimResult]) -> Figure:
                 for k, part in enumerate(parts):
                     width = 0.9 / len(parts)
                     corner = (column - 0.45 + k * width, row - 0.4)
-                    axes.add_patch(
-                        Rectangle(corner, 0.94 * width, 0.8, color=COLOURS[part.verdict], linewidth=0)
-                    )
+                    axes.add_patch(Rectangle(corner, 0.94 * width, 0.8, **_look(part)))
         axes.set_xlim(-0.6, len(columns) - 0.4)
         axes.set_ylim(len(judged) - 0.4, -0.6)
         names = [plain(short_name(claim)) for claim in judged]
@@ -82,8 +81,17 @@ def matrix_figure(judged: Sequence[ClaimResult]) -> Figure:
             axes.text(middle, len(judged) - 0.3, plain(dataset).replace("-", "-\n"), **look)
             if places[0]:
                 axes.axvline(places[0] - 0.5, color=GREY, linewidth=0.6)
-        add_legend(drawing, [Patch(color=colour, label=word) for word, colour in COLOURS.items()])
+        legend = [Patch(color=colour, label=word) for word, colour in COLOURS.items()]
+        if any(_look(part).get("hatch") for claim in judged for part in claim.parts):
+            legend.append(Patch(facecolor=GREY, **ONE_SEED, label="one seed"))
+        add_legend(drawing, legend)
     return drawing
+
+
+def _look(part: Part) -> dict[str, Any]:
+    """Of its square: the colour of its verdict, hatched where that rests on one seed."""
+    one_seed = part.provisional and part.estimate is not None
+    return {"facecolor": COLOURS[part.verdict], "linewidth": 0} | (ONE_SEED if one_seed else {})
 
 
 def _subject(parts: Iterable[Part]) -> str:

@@ -16,6 +16,7 @@ from calmix.study.results import Group, Result
 
 Method: TypeAlias = tuple[str, str]  # ensemble, augmentation
 MAIN_SCALE = "laptop"  # of this project's own study
+MIN_DEGREES = 8  # of freedom that an ensemble's own variance over seeds needs
 # Fields that say which method a run is, or which of its seeds.
 OF_METHOD = {
     *("ensemble", "transform", "mixing", "mixing_digest", "gap_of", "smoothing"),
@@ -46,7 +47,8 @@ def seeds_text(counts: Iterable[int]) -> str:
 class Regime:
     """Evaluated runs of one data set in one regime; `left_out` counts those of its other regimes.
 
-    `spread` are the runs whose methods share their variance over seeds; by default these runs.
+    `spread` are the runs whose methods share their variance over seeds; by default these runs. The methods of
+    one ensemble share it, or those of all where one ensemble has too few seeds.
     """
 
     dataset: str
@@ -66,17 +68,22 @@ class Regime:
         return [Group(self.results[m][0].recipe, self.results[m]) for m in methods if m in self.results]
 
     def estimate(self, method: Method, quantity: Quantity) -> Estimate:
-        """A quantity of a method, with the variance over seeds that all methods of the regime share."""
-        return estimate(self[method], quantity, self._variance(quantity))
+        """A quantity of a method, with the variance over seeds that methods of the regime share."""
+        return estimate(self[method], quantity, self._variance(method[0], quantity))
 
-    def _variance(self, quantity: Quantity) -> SeedVariance:
-        if quantity not in self._variances:
-            samples = [quantity.values(results) for results in (self.spread or self.results).values()]
-            self._variances[quantity] = SeedVariance.pooled(samples)
-        return self._variances[quantity]
+    def _variance(self, ensemble: str, quantity: Quantity) -> SeedVariance:
+        key = ensemble, quantity
+        if key not in self._variances:
+            methods = (self.spread or self.results).items()
+            own = [quantity.values(results) for method, results in methods if method[0] == ensemble]
+            variance = SeedVariance.pooled(own)
+            if variance.degrees < MIN_DEGREES:
+                variance = SeedVariance.pooled([quantity.values(results) for _, results in methods])
+            self._variances[key] = variance
+        return self._variances[key]
 
     @cached_property
-    def _variances(self) -> dict[Quantity, SeedVariance]:
+    def _variances(self) -> dict[tuple[str, Quantity], SeedVariance]:
         return {}
 
 

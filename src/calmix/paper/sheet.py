@@ -78,6 +78,13 @@ class RenderedItem:
             return [f"{about} On {dataset}: {text}".strip()]
         return list(filter(None, (about, *(f"- {d}: {text}" for d, text in self.by_dataset.items()))))
 
+    @property
+    def paragraphs(self) -> list[str]:
+        """Its lines as Markdown: the list of the data sets is a paragraph of its own."""
+        items = [line for line in self.lines if line.startswith("- ")]
+        about = [line for line in self.lines if line not in items]
+        return [*about, *([""] if about and items else []), *items]
+
 
 Variants: TypeAlias = Callable[[str, str], Sequence[Variant]]  # of a data set and a scale
 

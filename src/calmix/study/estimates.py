@@ -1,8 +1,8 @@
 """Estimates over seeds: what a method measures, how sure that is, and the difference of two methods.
 
 Two sources of noise are joined as independent errors are. The test images: by their influences, paired where
-two methods saw the same images. The training: by the variance over seeds, which all methods of a regime share
-for one quantity, so that few seeds of one method lean on those of the others.
+two methods saw the same images. The training: by the variance over seeds, which several methods share for one
+quantity, so that few seeds of one method lean on those of the others.
 """
 
 import math

@@ -90,8 +90,8 @@ def cure(sheet: Sheet) -> Shown:
     is better in all but accuracy. Ranked are remedies that are not shown to lose more than 0.22 points of
     accuracy to Mixup; a winner of a measure is named only where the 95 % interval of its difference to every
     other of them excludes 0. Rows that were calibrated after training have, but for accuracy, an interval of
-    the spread over seeds alone, and none with one seed; compared with the same networks before they are
-    paired by seed.
+    the spread over seeds alone, and none with one seed; they are compared with their own networks before
+    calibration seed by seed.
 
     The paper finds that CAMixup does not fully cure deep ensembles, and leaves the question open.
 
@@ -212,10 +212,9 @@ class CureStudy:
         mixup = self.estimate(Remedy("Mixup"), q.ECE) if "Mixup" in self.results else None
         if mixup is None or len(ranked) < 2:
             return ""
-        rankings = self._contests()
-        sure = [ranking.quantity.title for ranking in rankings if ranking.is_sure]
-        decided = f"There is a winner beyond noise for {' and '.join(sure)}." if sure else ""
         texts = [
+            *self._conclusion(),
+            self._most_accurate(),
             f"Mixup has an ECE of {100 * mixup.value:.2f} %.",
             f"Of the {len(ranked)} ranked rows the lowest is {self._row_text(*ranked[0])}.",
         ]
@@ -224,16 +223,37 @@ class CureStudy:
             row = self._row_text(*as_accurate[0])
             texts.append(f"Of those at least as accurate as Mixup in the mean it is {row}.")
         if left_out := [self._left_out_text(r) for r in self.remedies if not r.treatment and r not in kept]:
-            texts.append(f"Not ranked, by their accuracy less Mixup's: {'; '.join(left_out)}.")
-        known = all(ranking.is_known for ranking in rankings)
-        texts.append(decided or (UNDECIDED if known else UNKNOWN))
-        if len(rankings) > 1 and known:
-            counts = {r.label: sum(r in ranking.as_good for ranking in rankings) for r, _ in ranked}
-            most = max(counts.values())
-            often = "; ".join(label for label, count in counts.items() if count == most)
-            names = ", ".join(ranking.quantity.title for ranking in rankings)
-            texts.append(f"As good as the best within noise on {most} of {len(rankings)} ({names}): {often}.")
+            texts.append(f"Not ranked because of the accuracy they lose to Mixup: {'; '.join(left_out)}.")
         return " ".join(texts)
+
+    def _conclusion(self) -> list[str]:
+        """Whether there is a winner, and which remedies cannot be told from the best."""
+        rankings = self._contests()
+        known = all(ranking.is_known for ranking in rankings)
+        sure = [ranking.quantity.title for ranking in rankings if ranking.is_sure]
+        decided = f"There is a winner beyond noise for {' and '.join(sure)}." if sure else ""
+        texts = [decided or (UNDECIDED if known else UNKNOWN)]
+        if len(rankings) > 1 and known:
+            labels = [remedy.label for remedy, _ in self.rankings[q.ECE].rows]
+            close = [remedy.label for ranking in rankings for remedy in ranking.as_good]
+            most = max(close.count(label) for label in labels)
+            often = "; ".join(label for label in labels if close.count(label) == most)
+            names = ", ".join(ranking.quantity.title for ranking in rankings)
+            where = f"{most} of {len(rankings)} measures ({names})"
+            texts.append(f"Not to be told from the best, beyond noise, on {where}: {often}.")
+        return texts
+
+    def _most_accurate(self) -> str:
+        """The way to train with the highest accuracy, beside Mixup."""
+        trained = {r: e for r in self.remedies if not r.treatment and (e := self.estimate(r, q.ACCURACY))}
+        best, mixup = max(trained, key=lambda r: trained[r].value), Remedy("Mixup")
+        ece = self.estimate(best, q.ECE)
+        assert ece is not None, "remedies have an ECE"
+        text = f"The most accurate way to train is {best.label}: {100 * trained[best].value:.2f} %"
+        if best == mixup or mixup not in trained:
+            return f"{text}."
+        interval = interval_text(self.difference(best, mixup, q.ACCURACY).interval, signed=True)
+        return f"{text}, {interval} points against Mixup, at an ECE of {100 * ece.value:.2f} %."
 
     def _accuracy_to_mixup(self, remedy: Remedy) -> float:
         own, mixup = self.estimate(remedy, q.ACCURACY), self.estimate(Remedy("Mixup"), q.ACCURACY)

@@ -1,6 +1,7 @@
 """How much is noise? The spread over seeds of every quantity."""
 
 import math
+from collections.abc import Mapping
 
 from scipy.special import gammaincinv, stdtrit
 
@@ -8,6 +9,7 @@ from calmix.metrics import Interval
 from calmix.paper.sheet import Item, Sheet, Shown, cross
 from calmix.report.figures.rows import RowMark, interval_rows
 from calmix.report.tables import Cell, Table, interval_text
+from calmix.report.words import listed
 from calmix.runs.recipe import ENSEMBLES
 from calmix.study import quantities as q
 from calmix.study.estimates import LEVEL, NotRunError, SeedVariance
@@ -18,7 +20,7 @@ QUANTITIES = (
     *(q.ACCURACY, q.ECE, q.GAP, q.DCE, q.MEMBER_ECE, q.SCALED_ECE, q.NLL),
     *(q.CORRUPTED_ACCURACY, q.CORRUPTED_ECE, q.CORRUPTED_DCE, q.CORRUPTED_NLL),
 )
-SEEDS = (3, 5, 10)
+SEEDS, SHOWN_SEEDS = (3, 5, 10), 5
 
 
 @Item("The spread over seeds", cross(THREE, MIXED), corruptions=True)
@@ -72,15 +74,19 @@ def _interval(spread: SeedVariance, quantity: Quantity) -> Interval:
 
 
 def _sentence(dataset: str, spreads: dict[Quantity, dict[str, SeedVariance]]) -> str:
-    """The standard deviations of accuracy and ECE, clean and under corruption."""
-    texts = []
+    """What difference of accuracy and ECE, clean and under corruption, stands out, and their spread."""
+    texts, differences = [], []
     for quantity in (q.ACCURACY, q.ECE, q.CORRUPTED_ACCURACY, q.CORRUPTED_ECE):
         some = spreads.get(quantity, {})
         values = [f"{100 * math.sqrt(s.variance):.2f} with {ENSEMBLES[e].short}" for e, s in some.items()]
         if values:
             texts.append(f"{quantity.title} {', '.join(values)}")
+            differences.append(f"{_half_width(some, SHOWN_SEEDS):.2f} of {quantity.title}")
+    if not texts:
+        return ""
     return (
-        f"On {dataset} the standard deviation over seeds is, in points: {'; '.join(texts)}." if texts else ""
+        f"On {dataset}, with {SHOWN_SEEDS} seeds of each method and the noisiest ensemble: "
+        f"{listed(differences)}, in points. The standard deviation over seeds is: {'; '.join(texts)}."
     )
 
 
@@ -94,8 +100,8 @@ def _table(dataset: str, spreads: dict[Quantity, dict[str, SeedVariance]]) -> Ta
             else Cell("-")
             for e in present
         ]
-        pooled = SeedVariance(max(s.variance for s in some.values()), min(s.degrees for s in some.values()))
-        shown = [Cell(f"{_half_width(pooled, seeds):.2f}", _half_width(pooled, seeds)) for seeds in SEEDS]
+        widths = [_half_width(some, seeds) for seeds in SEEDS]
+        shown = [Cell(f"{width:.2f}", width) for width in widths]
         rows.append((Cell(_heading(quantity)), *cells, *shown))
     names = [ENSEMBLES[e].short for e in present]
     columns = ("quantity", *names, *(f"half-width, {seeds} seeds" for seeds in SEEDS))
@@ -103,7 +109,8 @@ def _table(dataset: str, spreads: dict[Quantity, dict[str, SeedVariance]]) -> Ta
     return Table(caption, columns, tuple(rows))
 
 
-def _half_width(spread: SeedVariance, seeds: int) -> float:
-    """Half the width of the 95 % interval of a difference of two means."""
+def _half_width(spreads: Mapping[str, SeedVariance], seeds: int) -> float:
+    """Half the width of the 95 % interval of a difference of two means, for the noisiest ensemble."""
+    variance = max(spread.variance for spread in spreads.values())
     quantile = float(stdtrit(2 * (seeds - 1), (1 + LEVEL) / 2))
-    return 100 * quantile * math.sqrt(2 * spread.variance / seeds)
+    return 100 * quantile * math.sqrt(2 * variance / seeds)
