@@ -1,0 +1,88 @@
+"""Numbers in the hand-written reasons of the results' first page, against the evidence."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calmix.paper.regime import main_regimes
+from calmix.paper.story import REASONS
+from calmix.runs.folder import find_runs
+from calmix.study import quantities as q
+from calmix.study.results import read_results
+
+EVIDENCE = Path(__file__).parents[2] / "docs" / "results" / "evidence"
+
+
+@pytest.fixture(scope="module")
+def regimes():
+    return {regime.dataset: regime for regime in main_regimes(read_results(find_runs([EVIDENCE])))}
+
+
+def points(regime, ensemble, augment, quantity=q.GAP):
+    return 100 * regime.estimate((ensemble, augment), quantity).value
+
+
+def corrupted_gap(regime, ensemble, augment):
+    results = regime[ensemble, augment]
+    gaps = [scores.pool.gap for r in results for scores in r.summary.corrupted_scores()]
+    return 100 * float(np.mean(gaps))
+
+
+def class_change(regime, ensemble, name, this="camixup", that="none"):
+    """Points of accuracy that a class gains by one augmentation instead of another."""
+    accuracies = []
+    for augment in (this, that):
+        results = regime[ensemble, augment]
+        place = results[0].summary.classes.index(name)
+        accuracies.append(np.mean([result.class_accuracy[place] for result in results]))
+    return 100 * float(accuracies[0] - accuracies[1])
+
+
+def mixed_share(regime, ensemble, name):
+    results = regime[ensemble, "camixup"]
+    place = results[0].summary.classes.index(name)
+    return 100 * float(np.mean([result.mixed[:, place].mean() for result in results]))
+
+
+def ends(values):
+    return min(values), max(values)
+
+
+THREE = ("batch", "mc", "deep")
+CHECKED = {
+    ("mnist", "0a"): lambda r: [points(r, "single", "mixup")],
+    ("fashion-mnist", "6"): lambda r: ends([-class_change(r, e, "Shirt") for e in THREE]),
+    ("cifar10", "2 BE"): lambda r: [-points(r, "batch", "none"), points(r, "batch", "mixup")],
+    ("cifar10", "2 MC"): lambda r: [-points(r, "mc", "none"), points(r, "mc", "mixup")],
+    ("cifar10", "6 MC"): lambda r: [
+        -class_change(r, "mc", "cat"),
+        -class_change(r, "mc", "deer"),
+        mixed_share(r, "mc", "airplane"),
+        class_change(r, "mc", "airplane"),
+    ],
+    ("cifar10", "11 ECE"): lambda r: [-points(r, "batch", "augmix"), points(r, "batch", "augmix+mixup")],
+    ("cifar10", "17 ECE"): lambda r: [-points(r, "deep", "augmix"), points(r, "deep", "augmix+camixup")],
+    ("cifar10", "17 cECE"): lambda r: [
+        -corrupted_gap(r, "deep", "augmix"),
+        corrupted_gap(r, "deep", "augmix+camixup"),
+    ],
+    ("cifar100", "2"): lambda r: [
+        *ends([-points(r, e, "none") for e in THREE]),
+        *ends([points(r, e, "mixup") - points(r, e, "none") for e in THREE]),
+    ],
+    ("cifar100", "3"): lambda r: [
+        *ends([-points(r, e, "none", q.MEMBER_GAP) for e in THREE]),
+        *ends([-points(r, e, "mixup", q.MEMBER_GAP) for e in THREE]),
+    ],
+    ("cifar100", "11 ECE"): lambda r: [-points(r, "batch", "augmix")],
+}
+
+
+@pytest.mark.parametrize(("dataset", "key"), CHECKED)
+def test_numbers_of_a_reason_are_those_of_the_evidence(regimes, dataset, key):
+    written = [int(number) for number in re.findall(r"\d+", REASONS[dataset][key])]
+    measured = CHECKED[dataset, key](regimes[dataset])
+    for value in measured:
+        assert min(abs(value - number) for number in written) <= 0.55, (value, written)
