@@ -47,6 +47,8 @@ def pathology(sheet: Sheet) -> Shown:
     pool, members = (q.ERROR, q.ECE), (q.MEMBER_ERROR, q.MEMBER_ECE)
     yield sheet.change("mixup", "none", q.ERROR, q.ECE)
     yield sheet.level("With Mixup the pool's ECE less the members' mean is", q.COMPOUNDING, "mixup")
+    yield sheet.level("Pooling raises the gap without mixing by", q.POOLING, "none")
+    yield sheet.level("Pooling raises the gap with Mixup by", q.POOLING, "mixup")
     yield sheet.table("Pool and members, with and without Mixup", *pool, q.GAP, *members, q.MEMBER_GAP)
     yield sheet.bars("Error and ECE of the pool; diamonds: the members alone", *pool, members=members)
 

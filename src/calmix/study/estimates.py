@@ -7,7 +7,7 @@ quantity, so that few seeds of one method lean on those of the others.
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,12 +22,13 @@ from calmix.study.results import Result
 Array = npt.NDArray[np.float64]
 LEVEL = 0.95
 
-# Quantities with an influence of each image, and what it is multiplied by; the others have their seeds alone.
+# Quantities with an influence of each image: sums of those that are kept. The others have their seeds alone.
 KNOWN = ("accuracy", "ece", "gap", "member_ece", "member_gap", "compounding", "dce", "ca", "cece")
-INFLUENCES = {name: (name, 1.0) for name in KNOWN} | {
+INFLUENCES = {name: {name: 1.0} for name in KNOWN} | {
+    "pooling": {"gap": 1.0, "member_gap": -1.0},
     # The scaled error's influences are of about the same size, and add where a temperature overshoots.
-    "scaling_change": ("ece", 2.0),
-    "corrupted_scaling_change": ("cece", 2.0),
+    "scaling_change": {"ece": 2.0},
+    "corrupted_scaling_change": {"cece": 2.0},
 }
 
 
@@ -105,10 +106,9 @@ def estimate(results: Sequence[Result], quantity: Quantity, variance: SeedVarian
         lacking = next((result.run.folder.name for result in results if quantity.of(result) is None), "a run")
         raise NotRunError(f"{quantity.title} of {lacking}")
     influences = {}
-    name, factor = INFLUENCES.get(quantity.noise or quantity.name, ("", 1.0))
-    if name:
-        arrays = [factor * _influence(result, name) for result in results]
-        condition = "corrupted" if name in ("ca", "cece") else "clean"
+    if parts := INFLUENCES.get(quantity.noise or quantity.name):
+        arrays = [_influence(result, parts) for result in results]
+        condition = "corrupted" if parts.keys() & {"ca", "cece"} else "clean"
         key = f"{results[0].recipe.dataset}, {condition}, {len(arrays[0])} images"
         if all(len(array) == len(arrays[0]) for array in arrays):
             influences[key] = np.mean(arrays, axis=0)
@@ -117,8 +117,8 @@ def estimate(results: Sequence[Result], quantity: Quantity, variance: SeedVarian
     return Estimate(mean, count, variance.variance / count, variance.degrees, influences)
 
 
-def _influence(result: Result, name: str) -> Array:
+def _influence(result: Result, parts: Mapping[str, float]) -> Array:
     try:
-        return result.influence(name)
+        return np.asarray(sum(factor * result.influence(name) for name, factor in parts.items()))
     except InputError as error:
         raise NotRunError(str(error)) from None

@@ -196,8 +196,10 @@ def _change(name: str, text: str, first: Quantity, second: Quantity, title: str 
     return Quantity(name, title, text, _less(first.of, second.of), "points")
 
 
-_POOLING, _SCALING = "ECE of the pool less the members' mean", "what the pool's temperature changes"
-COMPOUNDING = _change("compounding", _POOLING, ECE, MEMBER_ECE, "pool's - members' ECE")
+_COMPOUNDING, _POOLING = (f"{what} of the pool less the members' mean" for what in ("ECE", "gap"))
+_SCALING = "what the pool's temperature changes"
+COMPOUNDING = _change("compounding", _COMPOUNDING, ECE, MEMBER_ECE, "pool's - members' ECE")
+POOLING = _change("pooling", _POOLING, GAP, MEMBER_GAP, "pool's - members' gap")
 SCALING_CHANGE = _change("scaling_change", _SCALING, SCALED_ECE, ECE)
 CORRUPTED_SCALING_CHANGE = _change(
     "corrupted_scaling_change", f"{_SCALING} under corruption", SCALED_CORRUPTED_ECE, CORRUPTED_ECE
