@@ -144,7 +144,7 @@ def augmix_is_not_underconfident(j: Judge) -> Iterator[Outcome]:
         augmix = j.regime.estimate((j.ensemble, "augmix"), q.GAP)
         return augmix - plain if plain.value > 0 else augmix
 
-    yield j.part("gap: AugMix, less none's where that is under-confident", change, "below")
+    yield j.part("gap with AugMix, minus the gap without it where that is above 0", change, "below")
 
 
 @Claim("11", BE_DE, short="AugMixup raises accuracy and ECE of AugMix")
