@@ -107,7 +107,7 @@ REASONS = {
         "9": "CAMixup leaves the pool over-confident in nearly all corrupted sets, Mixup in two thirds (BE) "
         "and four fifths (DE)",
         "11 Acc": "the reason is open (more than 80 epochs were not tried)",
-        "11 ECE": "AugMix alone leaves BE over-confident by 10 points, which Mixup takes away",
+        "11 ECE": "AugMix alone leaves the pools over-confident by 10 and 11 points, which Mixup takes away",
         "12": "mixing every class takes nearly all over-confidence away here, so mixing fewer takes less",
     },
 }
