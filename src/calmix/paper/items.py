@@ -227,6 +227,9 @@ def deep_ensembles(sheet: Sheet) -> Shown:
 
     cifar10: AugMix alone leaves the pool over-confident, clean and under corruption, and AugCAMixup has the
     lowest mean ECE of the six.
+
+    cifar100: AugMix alone leaves the pool over-confident by 11 points; AugMixup takes nearly all of that away
+    and is the least accurate.
     """
     yield from augmix.draw(sheet)
     yield from reliability_under_corruption(sheet)
