@@ -5,6 +5,7 @@ import pytest
 
 from calmix.paper.items import ITEMS
 from calmix.paper.regime import main_regime, main_regimes, method_title, planned_regime, regime_names
+from calmix.paper.sheet import render_item
 from calmix.runs import folder
 from calmix.runs.presets import SCALES, preset
 from calmix.runs.recipe import ENSEMBLES
@@ -155,3 +156,17 @@ def test_an_ensemble_with_enough_seeds_has_a_variance_of_its_own(tmp_path):
 
 def test_titles():
     assert method_title(("mc", "label-smoothing-0.3")) == "MC, label smoothing 0.3"
+
+
+def test_a_data_set_with_one_way_to_train_does_not_stand_beside_others(tmp_path):
+    runs = [
+        fabricate(tmp_path, "batch", augment, dataset=dataset, scale="laptop")
+        for dataset, augments in (("cifar10", ("camixup", "forgetting")), ("cifar100", ("camixup",)))
+        for augment in augments
+    ]
+    regimes = [main_regime(read_results(runs), dataset) for dataset in ("cifar10", "cifar100")]
+    by_name = {item.name: item for item in ITEMS}
+    both = render_item(by_name["forgetting"], regimes)
+    assert both.figures[0].title.endswith("cifar10, laptop scale, 1 seed")
+    alone = render_item(by_name["forgetting"], regimes[1:])
+    assert alone.figures[0].title.endswith("cifar100, laptop scale, 1 seed")

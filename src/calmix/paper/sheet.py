@@ -297,9 +297,12 @@ def cross(ensembles: Sequence[str], augments: Sequence[str]) -> tuple[Method, ..
 def render_item(
     item: Item, regimes: Sequence[Regime], results: VariantResults | None = None
 ) -> RenderedItem | str:
-    """The item, or why it cannot be shown."""
+    """The item, or why it cannot be shown. Beside data sets where ways to train can be compared, one that has
+    a single way is left out."""
     if item.variants is None:
-        regimes = [r for r in regimes if any(method in r.results for method in item.methods)]
+        ways = {r.dataset: {m[1] for m in item.methods if m in r.results} for r in regimes}
+        several = [r for r in regimes if len(ways[r.dataset]) > 1]
+        regimes = several or [r for r in regimes if ways[r.dataset]]
     if not regimes and not any((results or {}).values()):
         return "not run"
     try:
