@@ -149,7 +149,7 @@ def camixup(sheet: Sheet) -> Shown:
     NLL and the Brier score, but not on BE and MC.
 
     cifar10: CAMixup takes most of their over-confidence from BE and MC and overshoots with DE; all three are
-    less accurate than without mixing, beyond noise with MC alone.
+    less accurate than without mixing, within noise.
 
     cifar100: All three with CAMixup are about as accurate as without mixing and stay over-confident, more so
     under corruption. Mixup of all classes takes nearly all of that away; its ECE is below CAMixup's beyond

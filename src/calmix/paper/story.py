@@ -84,16 +84,11 @@ REASONS = {
         "17": "CAMixup leaves BatchEnsemble the more over-confident of the two, as it is without mixing",
     },
     "cifar10": {
-        "1": "one network and the deep ensemble, trained for as many epochs, do not lose; the reason is open",
         "2 BE": "Mixup turns over-confidence of 15 points into under-confidence of 5",
-        "2 MC": "Mixup turns over-confidence of 12 points into under-confidence of 5",
-        "6 MC": "cat and deer, the two classes mixed most, lose 14 and 15 points, but airplane, mixed in "
-        "80 % of the epochs, gains 6; the cause is open",
+        "2 MC": "Mixup turns over-confidence of 12 points into under-confidence of 4",
         "11 Acc": "the reason is open (more than 80 epochs were not tried)",
         "11 ECE": "AugMix alone leaves the pool over-confident by 10 points; with Mixup it is "
         "under-confident by 5",
-        "17 ECE": "AugMix alone leaves the pool over-confident by 4 points; with AugCAMixup it is "
-        "under-confident by 3",
         "17 cECE": "AugMix alone leaves the pool over-confident by 8 points under corruption, AugCAMixup "
         "under-confident by 1",
     },
