@@ -145,8 +145,8 @@ def camixup(sheet: Sheet) -> Shown:
 
     fashion-mnist: CAMixup has the lowest ECE of the three, as the paper finds for BE, and the lowest
     accuracy: Shirt, which it mixes in nearly every epoch, is predicted less often (that mixing is the cause
-    was not tested). ECE looks at the top label alone: SKCE is the worst with CAMixup, and on DE so are TACE,
-    NLL and the Brier score, but not on BE and MC.
+    was not tested). ECE looks at the top label alone: SKCE is the worst of the three with CAMixup, and so are
+    TACE with MC and DE and NLL with DE.
 
     cifar10: CAMixup takes most of their over-confidence from BE and MC and overshoots with DE; all three are
     less accurate than without mixing, within noise.

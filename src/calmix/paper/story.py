@@ -78,11 +78,6 @@ REASONS = {
         "overshoots",
         "12": "with AugMix alone ECE is below a point here, and AugCAMixup overshoots into under-confidence",
     },
-    "fashion-mnist": {
-        "6": "Shirt, mixed in nearly every epoch, loses 16 to 24 points of accuracy against no mixing (that "
-        "mixing is the cause was not tested)",
-        "17": "CAMixup leaves BatchEnsemble the more over-confident of the two, as it is without mixing",
-    },
     "cifar10": {
         "2 BE": "Mixup turns over-confidence of 15 points into under-confidence of 5",
         "2 MC": "Mixup turns over-confidence of 12 points into under-confidence of 4",
