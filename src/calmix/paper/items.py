@@ -68,7 +68,7 @@ def reliability(sheet: Sheet) -> Shown:
 
     cifar10: As in the paper; one network gains from it, because it is over-confident by more without mixing.
 
-    cifar100: One network stays over-confident with Mixup (5 points), because without it it is so by 30.
+    cifar100: One network stays over-confident with Mixup (by 5 points); without mixing it is by 30.
 
     fashion-mnist: Mixup turns the over-confidence of one network into as much under-confidence.
     """

@@ -239,8 +239,8 @@ def _crossing(results: Results, folder: Path, written: list[Path]) -> list[str]:
 
 
 def _answers(results: Results, datasets: Sequence[str]) -> list[str]:
-    """The other questions that the paper leaves open, answered on the data sets where all of their runs are
-    there."""
+    """The other questions that the paper leaves open, answered on the data sets where each of their methods
+    was run."""
     seeds = 1 + max((result.recipe.seed for result in results), default=0)
     finished = {result.recipe for result in results if result.summary}
     lines = []

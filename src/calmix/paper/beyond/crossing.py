@@ -49,8 +49,8 @@ def crossing(sheet: Sheet) -> Shown:
     """Does Mixup worsen every ensemble's calibration, or only that of accurate ones? Each point is one data
     set and number of training images. The bars near 0 reach from the last regime in which Mixup raises the
     pool's ECE to the first, of a larger error, in which it lowers it; the tick is where the effect,
-    interpolated from regime to regime over the logarithm of the error, is 0. Its neighbours can be two data
-    sets: error and data set change together. The second figure has the same
+    interpolated from regime to regime over the logarithm of the error, is 0. The regimes on its two sides can
+    be of two data sets, and then more than the error changes between them. The second figure has the same
     effects against the gap without mixing: ECE is close to the absolute gap, and Mixup raises the gap.
     Intervals of regimes with one seed cover the test images alone. The triangles are a rule of thumb from
     CIFAR networks that others published, not measured here: errors of about 8 % for BE, 12 % for MC and 25 %

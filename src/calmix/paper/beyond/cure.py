@@ -240,7 +240,7 @@ class CureStudy:
             often = "; ".join(label for label in labels if close.count(label) == most)
             names = ", ".join(ranking.quantity.title for ranking in rankings)
             where = f"{most} of {len(rankings)} measures ({names})"
-            texts.append(f"Not to be told from the best, beyond noise, on {where}: {often}.")
+            texts.append(f"Not distinguishable from the best on {where}: {often}.")
         return texts
 
     def _most_accurate(self) -> str:
