@@ -32,6 +32,15 @@ def test_evidence_gives_the_numbers_of_its_run(tmp_path, ensemble):
     assert after.missing == ()
 
 
+def test_probabilities_of_the_pool_are_finer_than_those_of_members(tmp_path):
+    run = fabricate(tmp_path / "runs", "deep", test=random_predictions(members=4))
+    before, after = read_result(run).top_labels, kept(run, tmp_path / "evidence").top_labels
+    error = np.abs(after.confidence - before.confidence)
+    assert error[0].max() <= 1 / 4096
+    assert 1 / 4096 < error[1:].max() <= 1 / 2048
+    np.testing.assert_array_equal(after.prediction, before.prediction)
+
+
 def test_the_mean_of_mc_samples_stands_for_them(tmp_path):
     run = fabricate(tmp_path / "runs", "mc", test=random_predictions(members=6))
     top = kept(run, tmp_path / "evidence").top_labels
@@ -90,11 +99,16 @@ def test_damaged_evidence_is_a_run_without_it(tmp_path):
     assert read_result(find_runs([folder])[0]).top_labels is None
 
 
-def test_numbers_have_six_digits(tmp_path):
-    folder = keep_evidence(read_result(fabricate(tmp_path / "runs", "deep")), tmp_path / "evidence")
+def test_numbers_have_six_digits_and_four_under_corruption(tmp_path):
+    run = fabricate(tmp_path / "runs", "deep", corrupted=(0.6, 0.8))
+    folder = keep_evidence(read_result(run), tmp_path / "evidence")
     text = (folder / "summary.json").read_text()
     assert " " not in text
-    assert all(len(str(value)) <= 12 for value in json.loads(text)["clean"]["pool"].values())
+    before, after = read_result(run).summary, json.loads(text)
+    for name, value in after["clean"]["pool"].items():
+        assert value == float(f"{getattr(before.clean.pool, name):.6g}")
+    for name, value in after["corrupted"]["fog"]["3"]["pool"].items():
+        assert value == float(f"{getattr(before.corrupted['fog'][3].pool, name):.4g}")
 
 
 def test_the_same_evidence_is_the_same_file(tmp_path):

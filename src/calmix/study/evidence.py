@@ -1,10 +1,10 @@
 """Evidence of a finished run: what claims and tables need of it, small enough to be kept with the results.
 
 A folder of evidence has the layout of a folder of runs without checkpoints, weights and predictions: for each
-run `recipe.json`, `summary.json` with numbers to six digits and without empty fields, and `evidence.npz`: per
-test image the label, and the predicted class and its probability (half precision) of the pool and of each
-member (of MC-dropout: the mean over samples); per corrupted image its influence on cA and cECE; the share of
-epochs in which each class was mixed. Of a deep ensemble also the scores of its subsets by size, those of the
+run `recipe.json`, `summary.json` with numbers to six digits (under corruption to four) and without empty
+fields, and `evidence.npz`: per test image the label, and the predicted class and its probability (half
+precision, of members to 1/1024) of the pool and of each member (of MC-dropout: the mean over samples); per
+corrupted image its influence on cA and cECE; the share of epochs in which each class was mixed. Of a deep ensemble also the scores of its subsets by size, those of the
 joint calibrator, and the sums by bin of pool and members under corruption at severities 3 and 5.
 """
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 FILE = "evidence.npz"
 EDITION = 2  # 1, without the number, had nothing of subsets, joint calibrators and severities
-DIGITS = 6
+DIGITS, CORRUPTED_DIGITS = 6, 4  # under corruption all is read as means over 75 sets of few images
+STEPS = 1024  # of a member's probability
 OPTIONAL = {field.name for field in dataclasses.fields(TestScores) if field.name not in ("examples", "pool")}
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -98,16 +99,16 @@ def pack(top: TopLabels, *, mean_of_members: bool) -> Arrays:
             "member_confidence": top.confidence[1:].mean(0).astype(np.float16),
         }
         return arrays
-    return arrays | {
-        "prediction": top.prediction.astype(small),
-        "confidence": top.confidence.astype(np.float16),
-    }
+    members = np.round(top.confidence[1:] * STEPS) / STEPS
+    confidence = np.concatenate([top.confidence[:1], members]).astype(np.float16)
+    # Members that see the same image are alike: next to each other they take less space.
+    return arrays | {"prediction": top.prediction.astype(small), "confidence": np.asfortranarray(confidence)}
 
 
 def unpack(arrays: Arrays) -> TopLabels:
     """Top labels of evidence; of MC-dropout one row for the mean of its samples."""
     labels, prediction = arrays["labels"].astype(np.int64), arrays["prediction"].astype(np.int64)
-    confidence = arrays["confidence"].astype(np.float64)
+    confidence = arrays["confidence"].astype(np.float64, order="C")
     hit = np.asarray(prediction == labels, dtype=np.float64)
     if "member_hit" in arrays:
         prediction = np.concatenate([prediction, prediction])
@@ -158,12 +159,16 @@ def _problem(arrays: Arrays) -> str:
     return ""
 
 
-def _small(value: Any) -> Any:
+def _small(value: Any, digits: int = DIGITS) -> Any:
     """JSON with rounded numbers, and without the optional fields that have nothing in them."""
     if isinstance(value, dict):
-        return {key: _small(inner) for key, inner in value.items() if inner or key not in OPTIONAL}
+        return {
+            key: _small(inner, CORRUPTED_DIGITS if key == "corrupted" else digits)
+            for key, inner in value.items()
+            if inner or key not in OPTIONAL
+        }
     if isinstance(value, list):
-        return [_small(inner) for inner in value]
+        return [_small(inner, digits) for inner in value]
     if isinstance(value, float) and math.isfinite(value) and value:
-        return float(f"{value:.{DIGITS}g}")
+        return float(f"{value:.{digits}g}")
     return value
