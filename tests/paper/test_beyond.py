@@ -20,7 +20,15 @@ from calmix.study.joint import METRICS
 from calmix.study.results import Result, read_results
 from tests.fabricate import fabricate, random_predictions
 
-FIELDS = ("train_size", "margin", "momentum", "mixing_epochs", "members", "validation_size")
+FIELDS = (
+    "train_size",
+    "margin",
+    "momentum",
+    "mixing_epochs",
+    "members",
+    "validation_size",
+    "train_on_validation",
+)
 SHARPNESS = {"none": 1.6, "mixup": 0.5}
 CORRUPTED = ("cure", "noise")
 
@@ -197,7 +205,7 @@ def test_validation_size_has_a_curve_for_each_ensemble(tmp_path):
     (table,) = shown.tables
     heads = ("method", "ECE %", "Acc %", "gap", "mixed %", "rank correlation", "seeds")
     assert table.columns == heads
-    assert len(table.rows) == 2 * (3 + 2)
+    assert len(table.rows) == 2 * (3 + 4)
     assert all("[" in cell.text for row in table.rows for cell in row[1:4])
     assert "with BE and 20 / 40 / 60 images (none " in shown.by_dataset["digits"]
 
@@ -218,6 +226,25 @@ def test_validation_size_tells_from_which_size_on_camixup_is_better_calibrated(t
         "from 40 on (DE). From the fewest to the most it changes by -20.0 (BE) and -20.0 points (DE)."
     )
     assert "ECE % 25.00, 10.00, 5.00 with BE and 20 / 40 / 60 images (none 20.00, Mixup 20.00)" in text
+
+
+def test_validation_size_tells_what_training_on_the_validation_images_changes(tmp_path):
+    """Of 80 % right only 60 % are left, at the same confidence of 60 %: the ECE falls from 20 points to 0."""
+    plan = plan_items(select_items(["validation-size"]), dataset="digits", scale="smoke", seeds=2)
+    runs = []
+    for recipe in plan.runs:
+        options = {"dataset": "digits", "scale": "smoke", "seed": recipe.seed, "confidence": 0.6}
+        fields = {field: getattr(recipe, field) for field in FIELDS}
+        accuracy = 0.6 if recipe.train_on_validation else 0.8
+        runs.append(
+            fabricate(tmp_path, recipe.ensemble, recipe.augment, accuracy=accuracy, **options, **fields)
+        )
+    shown = render_plan(plan, read_results(runs))["validation-size"]
+    changes = "-20.0 (BE, none), -20.0 (BE, Mixup), -20.0 (DE, none) and -20.0 points (DE, Mixup)"
+    text = shown.by_dataset["digits"]
+    assert text.endswith(f"validation images too, the accuracy changes by {changes}, the ECE by {changes}.")
+    assert "trained on" not in text
+    assert "BE, Mixup, trained on the validation images too" in [row[0].text for row in shown.tables[0].rows]
 
 
 def test_noise_needs_two_seeds(tmp_path):

@@ -45,6 +45,17 @@ def test_training_on_the_validation_images_is_an_option():
     assert (len(splits.train), len(splits.validation)) == (1200, 300)
 
 
+def test_validation_images_are_trained_on_besides_those_of_the_other_reading():
+    fields = {"train_size": 200, "validation_size": 300, "test_size": None}
+    apart, joined = (load_splits(tiny(**fields, train_on_validation=kept), None) for kept in (False, True))
+    images = [
+        {row.tobytes() for row in part.inputs.contiguous().numpy()}
+        for part in (apart.train, apart.validation, joined.train)
+    ]
+    assert [len(some) for some in images] == [200, 300, 500]
+    assert images[0] | images[1] == images[2]
+
+
 def test_a_part_is_drawn_evenly_over_the_classes():
     splits = load_splits(tiny(train_size=80, test_size=50), None)
     assert splits.train.labels.bincount().tolist() == [8] * 10

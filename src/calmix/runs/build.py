@@ -44,26 +44,29 @@ def load_splits(recipe: Recipe, data_root: Path | None) -> Splits:
     whole = load_data(recipe, data_root)
     if whole.validation is None:
         rest, held_out = data.split(whole.train.labels, recipe.validation_size, seed=SPLIT_SEED)
-        train, validation = whole.train.take(rest), whole.train.take(held_out)
+        validation = whole.train.take(held_out)
     else:
-        train, validation = whole.train, whole.validation
-        if recipe.validation_size > len(validation):
+        rest, held_out = torch.arange(len(whole.train)), torch.arange(0)
+        if recipe.validation_size > len(whole.validation):
             raise InputError(
-                f"validation_size {recipe.validation_size}: {recipe.dataset} has {len(validation)} examples "
-                "for validation"
+                f"validation_size {recipe.validation_size}: {recipe.dataset} has {len(whole.validation)} "
+                "examples for validation"
             )
-        validation = validation.take(subset(validation.labels, recipe.validation_size))
+        validation = whole.validation.take(subset(whole.validation.labels, recipe.validation_size))
         if recipe.train_on_validation:
             raise InputError(
                 f"train_on_validation: {recipe.dataset} has a validation part of its own; add it to x_train "
                 "in the data instead"
             )
-    if recipe.train_on_validation:
-        train = whole.train
-    if recipe.train_size is not None and recipe.train_size > len(train):
-        raise InputError(f"train_size {recipe.train_size}: validation leaves {len(train)} images to train on")
     if recipe.train_size is not None:
-        train = train.take(subset(train.labels, recipe.train_size))
+        if recipe.train_size > len(rest):
+            raise InputError(
+                f"train_size {recipe.train_size}: validation leaves {len(rest)} images to train on"
+            )
+        rest = rest[subset(whole.train.labels[rest], recipe.train_size)]
+    if recipe.train_on_validation:  # besides those that the other reading trains on
+        rest = torch.cat([rest, held_out]).sort().values
+    train = whole.train if len(rest) == len(whole.train) else whole.train.take(rest)
     if min(recipe.batch_size, len(train)) % recipe.shards:
         raise InputError(f"{len(train)} training images do not divide into {recipe.shards} shards")
     kept = subset(whole.test.labels, recipe.test_size)

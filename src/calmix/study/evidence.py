@@ -4,8 +4,9 @@ A folder of evidence has the layout of a folder of runs without checkpoints, wei
 run `recipe.json`, `summary.json` with numbers to six digits (under corruption to four) and without empty
 fields, and `evidence.npz`: per test image the label, and the predicted class and its probability (half
 precision, of members to 1/1024) of the pool and of each member (of MC-dropout: the mean over samples); per
-corrupted image its influence on cA and cECE; the share of epochs in which each class was mixed. Of a deep ensemble also the scores of its subsets by size, those of the
-joint calibrator, and the sums by bin of pool and members under corruption at severities 3 and 5.
+corrupted image its influence on cA and cECE; the share of epochs in which each class was mixed. Of a deep
+ensemble also the scores of its subsets by size, those of the joint calibrator, and the sums by bin of pool
+and members under corruption at severities 3 and 5.
 """
 
 import dataclasses
