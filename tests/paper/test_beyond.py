@@ -8,7 +8,7 @@ import pytest
 
 from calmix.errors import InputError
 from calmix.metrics import Interval
-from calmix.paper.beyond.crossing import _gap_sentences
+from calmix.paper.beyond.crossing import _difference, _gap_sentences
 from calmix.paper.beyond.cure import CureStudy, Ranking, Remedy
 from calmix.paper.items import select_items
 from calmix.paper.reproduce import plan_items, render_plan
@@ -82,6 +82,25 @@ def test_the_gap_tells_the_sides_of_the_crossing_apart_or_not():
     assert "does not" in sentence
     assert "(1 of 2 pools, noise not counted)" in rule
     assert len(list(_gap_sentences([harmed, unclear]))) == 1
+
+
+def test_one_seed_of_an_ensemble_borrows_the_spread_of_the_others_in_its_regime(tmp_path):
+    """One method moves by 10 points over its two seeds, one by none, and two have one seed."""
+    accuracies = {("batch", "none"): (0.7, 0.8), ("batch", "mixup"): (0.7, 0.7)}
+    accuracies |= {("deep", augment): (0.75,) for augment in ("none", "mixup")}
+    by_ensemble = {}
+    for (ensemble, augment), values in accuracies.items():
+        runs = [
+            fabricate(tmp_path, ensemble, augment, seed=seed, accuracy=value, confidence=0.6)
+            for seed, value in enumerate(values)
+        ]
+        by_ensemble.setdefault(ensemble, []).append(tuple(read_results(runs)))
+    effect = _difference(q.ACCURACY, "deep", by_ensemble)
+    assert effect.value == pytest.approx(0)
+    assert (effect.seeds, effect.degrees) == (1, 2)
+    assert effect.seed_variance == pytest.approx(2 * 0.005 / 2)
+    alone = _difference(q.ACCURACY, "deep", {"deep": by_ensemble["deep"]})
+    assert alone.degrees == 0
 
 
 def test_compounding_compares_the_forecast_with_what_was_measured(tmp_path):

@@ -16,7 +16,6 @@ from calmix.study.results import Group, Result
 
 Method: TypeAlias = tuple[str, str]  # ensemble, augmentation
 MAIN_SCALE = "laptop"  # of this project's own study
-MIN_DEGREES = 8  # of freedom that an ensemble's own variance over seeds needs
 # Fields that say which method a run is, or which of its seeds.
 OF_METHOD = {
     *("ensemble", "transform", "mixing", "mixing_digest", "gap_of", "smoothing"),
@@ -74,12 +73,9 @@ class Regime:
     def _variance(self, ensemble: str, quantity: Quantity) -> SeedVariance:
         key = ensemble, quantity
         if key not in self._variances:
-            methods = (self.spread or self.results).items()
-            own = [quantity.values(results) for method, results in methods if method[0] == ensemble]
-            variance = SeedVariance.pooled(own)
-            if variance.degrees < MIN_DEGREES:
-                variance = SeedVariance.pooled([quantity.values(results) for _, results in methods])
-            self._variances[key] = variance
+            values = {m: quantity.values(results) for m, results in (self.spread or self.results).items()}
+            own = [some for method, some in values.items() if method[0] == ensemble]
+            self._variances[key] = SeedVariance.of_ensemble(own, [*values.values()])
         return self._variances[key]
 
     @cached_property

@@ -76,7 +76,8 @@ class Recipe:
     """Images split off the training set, evenly over the classes, to choose the classes to mix and to
     calibrate."""
     train_on_validation: bool = False
-    """Train on the validation images too, as the paper did for methods that need none of their own."""
+    """Train on the validation images too, besides `train_size` others, as the paper did for methods that need
+    none of their own."""
     test_size: int | None = None
     """Test images used; all by default."""
     corruption_size: int | None = None

@@ -21,6 +21,7 @@ from calmix.study.results import Result
 
 Array = npt.NDArray[np.float64]
 LEVEL = 0.95
+MIN_DEGREES = 8  # of freedom that an ensemble's own variance over seeds needs
 
 # Quantities with an influence of each image: sums of those that are kept. The others have their seeds alone.
 KNOWN = ("accuracy", "ece", "gap", "member_ece", "member_gap", "compounding", "dce", "ca", "cece")
@@ -52,6 +53,12 @@ class SeedVariance:
             return cls()
         squares = sum((len(values) - 1) * statistics.variance(values) for values in several)
         return cls(squares / degrees, degrees)
+
+    @classmethod
+    def of_ensemble(cls, own: Sequence[Sequence[float]], every: Sequence[Sequence[float]]) -> "SeedVariance":
+        """Shared by the methods of one ensemble, or by `every` method where that one has too few seeds."""
+        variance = cls.pooled(own)
+        return variance if variance.degrees >= MIN_DEGREES else cls.pooled(every)
 
 
 @dataclass(frozen=True, eq=False)

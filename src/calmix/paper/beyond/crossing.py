@@ -2,7 +2,8 @@
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from calmix.paper.sheet import Item, Sheet, Shown, Variant
@@ -52,10 +53,10 @@ def crossing(sheet: Sheet) -> Shown:
     interpolated from regime to regime over the logarithm of the error, is 0. The regimes on its two sides can
     be of two data sets, and then more than the error changes between them. The second figure has the same
     effects against the gap without mixing: ECE is close to the absolute gap, and Mixup raises the gap.
-    Intervals of regimes with one seed cover the test images alone. The triangles are a rule of thumb from
-    CIFAR networks that others published, not measured here: errors of about 8 % for BE, 12 % for MC and 25 %
-    for DE. The paper's own BE on CIFAR-100 does not follow it: at an error of 18 % its ECE rises from 2.8 to
-    9.7 %."""
+    Where no ensemble of a regime has two seeds, intervals cover the test images alone. The triangles are a
+    rule of thumb from CIFAR networks that others published, not measured here: errors of about 8 % for BE,
+    12 % for MC and 25 % for DE. The paper's own BE on CIFAR-100 does not follow it: at an error of 18 % its
+    ECE rises from 2.8 to 9.7 %."""
     points = list(_points(sheet))
     series = {e: sorted((p for p in points if p.ensemble == e), key=lambda p: p.error) for e in THREE}
     series = {e: some for e, some in series.items() if some}
@@ -89,10 +90,11 @@ def crossing(sheet: Sheet) -> Shown:
 class Point:
     """A regime: error and gap without mixing, and what Mixup changes."""
 
-    def __init__(self, ensemble: str, none: Sequence[Result], mixup: Sequence[Result]) -> None:
+    def __init__(self, ensemble: str, by_ensemble: Mapping[str, Sequence[Sequence[Result]]]) -> None:
+        none, mixup = by_ensemble[ensemble]
         recipe = none[0].recipe
         self.ensemble, self.dataset, self.train_size = ensemble, recipe.dataset, recipe.train_size
-        self.effects = {x.name: _difference(x, none, mixup) for x in (q.ECE, q.ACCURACY)}
+        self.effects = {x.name: _difference(x, ensemble, by_ensemble) for x in (q.ECE, q.ACCURACY)}
         self.gap, self.mixup_gap = (estimate(some, q.GAP, SeedVariance()).value for some in (none, mixup))
         eces = (estimate(some, q.ECE, SeedVariance()).value for some in (none, mixup))
         # How far each ECE is from the absolute gap, which it cannot be below.
@@ -103,19 +105,26 @@ class Point:
 
 
 def _points(sheet: Sheet) -> Iterator[Point]:
+    regimes: dict[tuple[object, ...], dict[str, list[tuple[Result, ...]]]] = {}
     for variant, none in sheet.variants.items():
         if variant.augment != "none":
             continue
-        same = Variant(variant.ensemble, "mixup", variant.fields, variant.dataset)
-        mixup = sheet.variants.get(same, ())
-        if any(r.summary for r in none) and any(r.summary for r in mixup):
-            both = [tuple(r for r in some if r.summary) for some in (none, mixup)]
-            yield Point(variant.ensemble, *both)
+        mixup = sheet.variants.get(replace(variant, augment="mixup"), ())
+        both = [tuple(r for r in some if r.summary) for some in (none, mixup)]
+        if all(both):
+            regimes.setdefault((variant.dataset, variant.fields), {})[variant.ensemble] = both
+    for by_ensemble in regimes.values():
+        yield from (Point(ensemble, by_ensemble) for ensemble in by_ensemble)
 
 
-def _difference(quantity: Quantity, none: Sequence[Result], mixup: Sequence[Result]) -> Estimate:
-    variance = SeedVariance.pooled([quantity.values(none), quantity.values(mixup)])
-    return estimate(mixup, quantity, variance) - estimate(none, quantity, variance)
+def _difference(
+    quantity: Quantity, ensemble: str, by_ensemble: Mapping[str, Sequence[Sequence[Result]]]
+) -> Estimate:
+    """What Mixup changes, with the variance over seeds of the ensemble or of all in its regime."""
+    values = {name: [quantity.values(some) for some in both] for name, both in by_ensemble.items()}
+    variance = SeedVariance.of_ensemble(values[ensemble], [each for both in values.values() for each in both])
+    none, mixup = (estimate(some, quantity, variance) for some in by_ensemble[ensemble])
+    return mixup - none
 
 
 def _crossing(points: Sequence[Point]) -> Crossing:
