@@ -19,7 +19,11 @@ def test_the_first_page_has_the_matrix_the_figure_and_what_is_contradicted(tmp_p
     text = written[0].read_text()
     values = "none 1.00, Mixup 40.00, CAMixup 2.00"
     assert f"ECE % of BE: {values}; of DE: {values}." in text
-    assert "- Claim 0a: single, cifar10: ECE: Mixup - none +39.00" in text
+    assert (
+        "**0a. Mixup makes a single network better calibrated**\n\n"
+        "- On cifar10\n"
+        "    - single, cifar10: ECE: Mixup - none +39.00"
+    ) in text
     assert "## Contradicted here" in text
     assert (
         "Mixup is shown to raise the ECE of 2 of 2 ensembles on cifar10 (by 39.0 points). "

@@ -88,8 +88,8 @@ REASONS = {
         "under-confident by 1",
     },
     "cifar100": {
-        "1 BE": "one network, trained for as many epochs, hardly loses; the reason is open",
-        "1 DE": "its members gain half a point, and pooling gains 2.5 points instead of 4.0; why is open",
+        "1 BE": "one network, trained for as many epochs, hardly loses accuracy; the reason is open",
+        "1 DE": "DE's members gain half a point, and pooling gains 2.5 points instead of 4.0; why is open",
         "2": "without mixing pools are over-confident by 13 to 20 points, about what Mixup adds (14 to 19)",
         "3": "members are over-confident by 23 to 30 points without mixing, and by 2 to 4 with Mixup",
         "5": "mixing every class takes nearly all over-confidence away here, so mixing fewer takes away less "
@@ -273,21 +273,18 @@ def _reason(claim: ClaimResult, part: Part) -> str | None:
 
 
 def _contradicted(judged: Sequence[ClaimResult]) -> list[str]:
-    found: list[tuple[ClaimResult, Part]] = [
-        (claim, part) for claim in judged for part in claim.parts if part.verdict == "contradicted"
-    ]
-    if not found:
+    """Of each claim the parts that are contradicted, those of one data set with the same reason together."""
+    lines = []
+    for claim in judged:
+        found: dict[tuple[str, str], list[Part]] = {}
+        for part in claim.parts:
+            if part.verdict == "contradicted":
+                found.setdefault((part.dataset, _reason(claim, part) or ""), []).append(part)
+        lines += [f"**{claim.id}. {claim.text}**", ""] * bool(found)
+        for (dataset, reason), parts in found.items():
+            lines.append(f"- On {dataset}" + f": {reason}." * bool(reason))
+            lines += [f"    - {part_text(part)}" for part in parts]
+        lines += [""] * bool(found)
+    if not lines:
         return []
-    lines = [
-        "## Contradicted here",
-        "",
-        "Parts whose whole interval lies on the other side of the claim:",
-        "",
-    ]
-    for claim, part in found:
-        reason = _reason(claim, part)
-        lines.append(
-            f"- Claim {claim.id}: {part_text(part)}"
-            + (f". {reason[0].upper()}{reason[1:]}." if reason else "")
-        )
-    return [*lines, ""]
+    return ["## Contradicted here", "", "Parts whose whole interval lies on the other side:", "", *lines]
