@@ -68,7 +68,8 @@ def validation_size(sheet: Sheet) -> Shown:
 
     mnist: With 100 images BE does not mix hard classes more often than easy ones (rank correlation 0, one
     seed), so its low ECE does not say that it mixes the right ones. The 1,000 validation images are as many
-    as those for training, in the paper a twentieth of them: here they are worth more accuracy to train on.
+    as those for training, in the paper a twentieth of them: training on them brings about a point of
+    accuracy here.
     """
     sized, others = _split(sheet)
     if not any(sized.values()):
@@ -159,11 +160,10 @@ def _joined_sentences(others: dict[str, dict[str, list[Result]]]) -> Iterator[st
             for name, (joined, apart) in pairs.items()
         }
         texts[quantity.title] = prose.amounts_text(quantity, estimates)
-    counts = {joined[0].recipe.validation_size for joined, _ in pairs.values()}
+    joined, _ = next(iter(pairs.values()))
     yield (
-        "Where none and Mixup train on their "
-        f"{' and '.join(f'{count:,}' for count in sorted(counts))} validation images too, accuracy changes by "
-        f"{texts['Acc']}, ECE by {texts['ECE']}."
+        f"Where none and Mixup train on their {joined[0].recipe.validation_size:,} validation images too, "
+        f"accuracy changes by {texts['Acc']}, ECE by {texts['ECE']}."
     )
 
 
