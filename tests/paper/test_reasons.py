@@ -37,8 +37,14 @@ def ends(values):
 THREE = ("batch", "mc", "deep")
 CHECKED = {
     ("mnist", "0a"): lambda r: [points(r, "single", "mixup")],
-    ("cifar10", "2 BE"): lambda r: [-points(r, "batch", "none"), points(r, "batch", "mixup")],
-    ("cifar10", "2 MC"): lambda r: [-points(r, "mc", "none"), points(r, "mc", "mixup")],
+    ("cifar10", "2"): lambda r: [
+        *(-points(r, e, "none") for e in ("batch", "mc")),
+        *(points(r, e, "mixup") for e in ("batch", "mc")),
+    ],
+    ("cifar10", "4"): lambda r: [
+        *(-points(r, e, "none") for e in ("batch", "mc")),
+        *(points(r, e, "label-smoothing-0.2") for e in ("batch", "mc")),
+    ],
     ("cifar10", "11 ECE"): lambda r: [-points(r, "batch", "augmix"), points(r, "batch", "augmix+mixup")],
     ("cifar10", "17 cECE"): lambda r: [
         -corrupted_gap(r, "deep", "augmix"),

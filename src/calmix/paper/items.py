@@ -11,6 +11,7 @@ from calmix.paper.sheet import Item, RenderedItem, Sheet, Shown, cross, render_i
 from calmix.paper.toy import surface, surfaces_figure, surfaces_sentence
 from calmix.paper.under_corruption import reliability_under_corruption
 from calmix.report import figures
+from calmix.report.words import listed
 from calmix.runs.recipe import ENSEMBLES
 from calmix.study import quantities as q
 from calmix.study.estimates import NotRunError
@@ -39,8 +40,8 @@ def pathology(sheet: Sheet) -> Shown:
     fashion-mnist: With BE Mixup turns over-confidence into about as much under-confidence, so ECE hardly
     moves; MC and DE are less over-confident without it, and Mixup overshoots.
 
-    cifar10: Mixup turns over-confidence into under-confidence in all three; ECE falls where the first was the
-    larger.
+    cifar10: Mixup turns over-confidence into under-confidence in all three. ECE falls with BE and MC, whose
+    over-confidence was the larger of the two.
 
     cifar100: Without mixing pools are over-confident by 13 to 20 points, about what Mixup adds to the gap.
     """
@@ -63,14 +64,17 @@ def reliability(sheet: Sheet) -> Shown:
     In the paper only networks that were trained with Mixup are under-confident, BatchEnsemble more than one
     network, and CAMixup corrects that.
 
-    mnist: As in the paper. One network is over-confident by less than a point without mixing, so Mixup alone
-    makes it under-confident by six.
+    mnist: As in the paper, but CAMixup leaves BE under-confident by 1.7 points. One network is over-confident
+    by less than a point without mixing, and with Mixup under-confident by six.
 
-    cifar10: As in the paper; one network gains from it, because it is over-confident by more without mixing.
+    cifar10: Mixup makes both under-confident, as in the paper, and lowers the ECE of both all the same,
+    because both are over-confident by 14 points or more without it. That BE is a little more under-confident
+    than one network may be noise.
 
-    cifar100: One network stays over-confident with Mixup (by 5 points); without mixing it is by 30.
+    cifar100: One network is over-confident by 30 points without mixing, and still by 5 with Mixup.
 
-    fashion-mnist: Mixup turns the over-confidence of one network into as much under-confidence.
+    fashion-mnist: Mixup turns the over-confidence of one network into as much under-confidence; BE is not
+    more under-confident than that.
     """
     yield sheet.values(q.GAP)
     yield sheet.table("What the diagram sums up to", q.ACCURACY, q.ECE, q.GAP)
@@ -125,11 +129,12 @@ def mixup_counts(sheet: Sheet) -> Shown:
         mixed = np.mean([share.mean(0) for share in shares], axis=0)
         hard, easy = (np.flatnonzero(mean == end) for end in (np.nanmin(mean), np.nanmax(mean)))
         hardest, easiest = (
-            f"({' and '.join(names[k] for k in some)}) is mixed in "
-            + " and ".join(f"{100 * mixed[k]:.0f} %" for k in some)
+            f"({listed([names[k] for k in some])}) in {listed([f'{100 * mixed[k]:.0f} %' for k in some])}"
             for some in (hard, easy)
         )
-        yield {one.regime.dataset: f"The hardest class {hardest} of the epochs, the easiest {easiest}."}
+        yield {
+            one.regime.dataset: f"The hardest class is mixed {hardest} of the epochs, the easiest {easiest}."
+        }
         figure = figures.mixed_classes(np.concatenate(shares), mean, names, title=one.subject)
         yield one.figure("Epochs in which CAMixup mixed a class; the hardest is on top", figure)
 
@@ -141,19 +146,19 @@ def camixup(sheet: Sheet) -> Shown:
     In the paper CAMixup keeps nearly all of Mixup's accuracy with an ECE below that of no mixing for BE, and
     between none and Mixup for DE.
 
-    mnist: BE is over-confident by less than a point without mixing, and CAMixup overshoots.
+    mnist: Without mixing all three are within a point of calibrated. CAMixup takes away most of what Mixup
+    adds, and leaves them under-confident by 1.5 to 1.7 points, with a higher ECE than without mixing.
 
-    fashion-mnist: CAMixup has the lowest ECE of the three, as the paper finds for BE, and the lowest
-    accuracy: Shirt, which it mixes in nearly every epoch, is predicted less often (that mixing is the cause
-    was not tested). ECE looks at the top label alone: SKCE is the worst of the three with CAMixup, and so are
-    TACE with MC and DE and NLL with DE.
+    fashion-mnist: CAMixup has the lowest mean ECE of the three, as the paper finds for BE, and the lowest
+    mean accuracy: Shirt, which it mixes in nearly every epoch, is predicted less often (that mixing is the
+    cause was not tested). ECE looks at the top label alone; NLL is the highest with CAMixup on DE.
 
-    cifar10: CAMixup takes most of their over-confidence from BE and MC and overshoots with DE; all three are
-    less accurate than without mixing, within noise.
+    cifar10: CAMixup takes most of their over-confidence from BE and MC and overshoots with DE. BE and MC are
+    about a point less accurate than without mixing, within noise; DE is as accurate.
 
     cifar100: All three with CAMixup are about as accurate as without mixing and stay over-confident, more so
-    under corruption. Mixup of all classes takes nearly all of that away; its ECE is below CAMixup's beyond
-    noise with MC alone.
+    under corruption. On clean images Mixup of all classes takes nearly all over-confidence away; it costs BE
+    and DE accuracy.
     """
     yield sheet.change("camixup", "mixup", q.ACCURACY, q.ECE)
     yield sheet.change("camixup", "none", q.ACCURACY, q.ECE)
@@ -182,9 +187,9 @@ def corruption(sheet: Sheet) -> Shown:
     Corruptions made for photographs turn the black ground of digits grey; whether that matters was not
     tested.
 
-    fashion-mnist: Mixup gains far more accuracy than CAMixup, which has the lower ECE.
+    fashion-mnist: Mixup gains far more accuracy than CAMixup, which has the lower mean ECE.
     """
-    caption = "Means over types and severities"
+    caption = "Error and ECE: means over types and severities"
     yield sheet.change("mixup", "none", q.CORRUPTED_ERROR, q.CORRUPTED_ECE)
     yield sheet.change("camixup", "mixup", q.CORRUPTED_ERROR, q.CORRUPTED_ECE)
     yield sheet.table(caption, q.CORRUPTED_ERROR, q.CORRUPTED_ECE, q.CORRUPTED_DCE)
@@ -204,8 +209,9 @@ def augmix(sheet: Sheet) -> Shown:
     cifar10: AugMix alone leaves BE over-confident, so Mixup lowers its ECE; why it costs so much accuracy is
     open (more than 80 epochs were not tried).
 
-    cifar100: The same; and AugMixup has the lowest ECE: nearly all classes are over-confident, and mixing
-    fewer of them removes less of it.
+    cifar100: AugMix alone leaves BE over-confident, and Mixup costs accuracy, as on cifar10. AugMixup has the
+    lowest ECE: with AugMix 83 of 100 classes are over-confident, so mixing fewer may take too little away
+    (not tested).
     """
     yield sheet.level("With AugMix the gap is", q.GAP, "augmix")
     yield sheet.change("augmix+mixup", "augmix", q.ACCURACY, q.ECE)
@@ -213,20 +219,20 @@ def augmix(sheet: Sheet) -> Shown:
         yield sheet.change("augmix+camixup", other, q.ECE, q.CORRUPTED_ECE)
     yield sheet.table("AugMix and mixing", *CLEAN_AND_CORRUPTED)
     methods = sheet.item.methods
-    yield sheet.reliability("Reliability", {"without AugMix": methods[:3], "with AugMix": methods[3:]})
+    caption = "Accuracy minus confidence against confidence, without and with AugMix"
+    yield sheet.reliability(caption, {"without AugMix": methods[:3], "with AugMix": methods[3:]})
     yield from sheet.severities()
 
 
 @Item("The same with deep ensembles", cross(("deep",), AUGMIXED), corruptions=True)
 def deep_ensembles(sheet: Sheet) -> Shown:
-    """All augmentations on deep ensembles; and Mixup on the clean test set, at severity 3 and at severity 5:
-    the pool thick, its members thin, with four calibration errors of the pool in per cent.
+    """All augmentations on deep ensembles; and Mixup on the clean test set, at severity 3 and at severity 5.
 
     In the paper CAMixup helps deep ensembles less than BE, and on CIFAR-10 AugMix alone is their best
     calibrated.
 
-    cifar10: AugMix alone leaves the pool over-confident, clean and under corruption, and AugCAMixup has the
-    lowest mean ECE of the six.
+    cifar10: AugMix alone leaves the pool over-confident, clean and under corruption. AugCAMixup has the
+    lowest ECE of the six, within noise of AugMix alone.
 
     cifar100: AugMix alone leaves the pool over-confident by 11 points; AugMixup takes nearly all of that away
     and is the least accurate.
@@ -241,10 +247,13 @@ def other_metrics(sheet: Sheet) -> Shown:
 
     In the paper SKCE and DCE order none, Mixup and CAMixup as ECE does on clean data.
 
-    fashion-mnist: SKCE is highest with CAMixup, which has the lowest ECE; the reason is open.
+    fashion-mnist: SKCE has its highest value with CAMixup, which has the lowest ECE. It looks at all classes,
+    and Shirt is predicted too rarely then: where each class's mean probability is set to its frequency, SKCE
+    is lowest with CAMixup (tested with MC, one seed).
 
-    cifar10: SKCE is highest with CAMixup, which has the lowest ECE. The reason is open: SCE, which looks at
-    all classes too, is not the highest with it.
+    cifar10: SKCE has its highest value with CAMixup, which has the lowest ECE. It looks at all classes, and
+    some are predicted too rarely then, deer most of all: where each class's mean probability is set to its
+    frequency, SKCE is lowest with CAMixup (tested with MC and DE, one seed).
 
     cifar100: SKCE is lowest without mixing, where ECE is highest; the reason is open.
     """
@@ -264,7 +273,7 @@ def temperature(sheet: Sheet) -> Shown:
     In the paper a temperature on top of CAMixup lowers the clean ECE and does nothing for the corrupted.
 
     mnist: The temperature of CAMixup is below 1 here, which raises confidence. About three quarters of the
-    corrupted sets are under-confident with CAMixup, so their mean ECE falls too, within noise.
+    corrupted sets are under-confident with CAMixup, and their mean ECE falls too, within noise.
     """
     shown = (q.TEMPERATURE, q.ECE, q.SCALED_ECE, q.CORRUPTED_ECE, q.SCALED_CORRUPTED_ECE)
     changes = {"clean": q.SCALING_CHANGE, "corrupted": q.CORRUPTED_SCALING_CHANGE}

@@ -142,7 +142,7 @@ def _heading(plan: ItemPlan, results: Results, command: str) -> list[str]:
         f"{spread}The gap is accuracy minus confidence in points: above 0 is under-confident. ECE is biased "
         "upwards where images are few: of 500 images of one corruption (c) it is several per cent also for "
         "a calibrated pool. DCE corrects for that; it is a root mean square over bins, so it is comparable "
-        "with itself alone.",
+        "with itself alone. Bold is the best mean of a column, beyond noise or not.",
     ]
     return lines
 

@@ -287,7 +287,9 @@ class Sheet:
         pairs = ((q.ECE, q.SCALED_ECE), (q.CORRUPTED_ECE, q.SCALED_CORRUPTED_ECE))
         for sheet in self.each():
             drawing = figures.before_and_after(sheet.groups(), pairs, title=sheet.subject)
-            yield sheet.figure("ECE before and after", drawing)
+            yield sheet.figure(
+                "ECE of the pool before and after its temperature, clean and corrupted (c)", drawing
+            )
 
 
 def cross(ensembles: Sequence[str], augments: Sequence[str]) -> tuple[Method, ...]:

@@ -32,8 +32,8 @@ def reliability_under_corruption(sheet: Sheet) -> Iterator[CaptionedFigure]:
             for name, seeds in panels.items()
         }
         caption = (
-            "Deep ensembles with Mixup, clean and under 15 corruptions together; ECE, ACE, SCE and TACE of "
-            "the pool in per cent, under corruption the mean over its types"
+            "Deep ensembles with Mixup, clean and under 15 corruptions together: the pool thick, its members "
+            "thin; ECE, ACE, SCE and TACE of the pool in per cent, under corruption the mean over its types"
         )
         yield one.figure(caption, reliability_figure(curves, title=one.subject), "mixup-under-corruption")
 

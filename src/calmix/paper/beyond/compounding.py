@@ -84,8 +84,8 @@ def _sentence(curves: dict[str, SizeCurve]) -> str:
         f"The gap goes from one member to {most}: {', '.join(ends)}. So pooling adds {listed(added)} points."
     )
     return (
-        f"{text} What the law forecasts from one and two members is off by at most "
-        f"{100 * max(misses):.2f} points."
+        f"{text} The law that the gap nears its limit as 1/M, fitted to one and two members, is off by at "
+        f"most {100 * max(misses):.2f} points."
         if misses
         else text
     )

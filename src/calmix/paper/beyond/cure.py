@@ -72,7 +72,9 @@ class Remedy:
 
 
 UNDECIDED = "No row is the best beyond noise on any measure."
-UNKNOWN = "With one seed the noise of what is calibrated after training is not known; no winner is named."
+UNKNOWN = (
+    "No winner is named: some rows have one seed, which tells no noise of what is calibrated afterwards."
+)
 REMEDIES = (
     *(Remedy(name) for name in TRAINED),
     *(Remedy(name, "temperature") for name in CALIBRATED),
@@ -90,8 +92,8 @@ def cure(sheet: Sheet) -> Shown:
     is better in all but accuracy. Ranked are remedies that are not shown to lose more than 0.22 points of
     accuracy to Mixup; a winner of a measure is named only where the 95 % interval of its difference to every
     other of them excludes 0. Rows that were calibrated after training have, but for accuracy, an interval of
-    the spread over seeds alone, and none with one seed; they are compared with their own networks before
-    calibration seed by seed.
+    the spread over seeds alone, and no interval with one seed; they are compared with their own networks
+    before calibration seed by seed.
 
     The paper finds that CAMixup does not fully cure deep ensembles, and leaves the question open.
 
@@ -249,7 +251,8 @@ class CureStudy:
         best, mixup = max(trained, key=lambda r: trained[r].value), Remedy("Mixup")
         ece = self.estimate(best, q.ECE)
         assert ece is not None, "remedies have an ECE"
-        text = f"The most accurate way to train is {best.label}: {100 * trained[best].value:.2f} %"
+        text = f"Of the {len(trained)} ways to train {best.label} has the highest accuracy"
+        text = f"{text}, {100 * trained[best].value:.2f} %"
         if best == mixup or mixup not in trained:
             return f"{text}."
         interval = interval_text(self.difference(best, mixup, q.ACCURACY).interval, signed=True)

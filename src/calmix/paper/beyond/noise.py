@@ -40,7 +40,7 @@ def noise(sheet: Sheet) -> Shown:
         spreads = {quantity: some for quantity, some in spreads.items() if some}
         if not spreads:
             continue
-        yield _sentence(one.regime.dataset, spreads)
+        yield _sentence(one, spreads)
         yield _table(one.regime.dataset, spreads)
         marks = [
             RowMark(_heading(quantity), _interval(spread, quantity), ENSEMBLES[ensemble].short)
@@ -73,8 +73,10 @@ def _interval(spread: SeedVariance, quantity: Quantity) -> Interval:
     return Interval(100 * math.sqrt(spread.variance), low, high)
 
 
-def _sentence(dataset: str, spreads: dict[Quantity, dict[str, SeedVariance]]) -> str:
+def _sentence(sheet: Sheet, spreads: dict[Quantity, dict[str, SeedVariance]]) -> str:
     """What difference of accuracy and ECE, clean and under corruption, stands out, and their spread."""
+    most = max(len(group.results) for group in sheet.groups())
+    fewer = "" if most >= SHOWN_SEEDS else f", by the spread of {most}"
     texts, differences = [], []
     for quantity in (q.ACCURACY, q.ECE, q.CORRUPTED_ACCURACY, q.CORRUPTED_ECE):
         some = spreads.get(quantity, {})
@@ -85,8 +87,9 @@ def _sentence(dataset: str, spreads: dict[Quantity, dict[str, SeedVariance]]) ->
     if not texts:
         return ""
     return (
-        f"On {dataset}, with {SHOWN_SEEDS} seeds of each method and the noisiest ensemble: "
-        f"{listed(differences)}, in points. The standard deviation over seeds is: {'; '.join(texts)}."
+        f"On {sheet.regime.dataset} the interval of a difference of two methods with {SHOWN_SEEDS} seeds each"
+        f"{fewer}, reaches to each side, with the noisiest ensemble, {listed(differences)}, in points. The "
+        f"standard deviation over seeds is: {'; '.join(texts)}."
     )
 
 

@@ -63,12 +63,12 @@ def validation_size(sheet: Sheet) -> Shown:
     besides, the share of the epochs in which a class was mixed, mean over classes and members, and the rank
     correlation of that share with a class's test accuracy.
 
-    The paper has 2,500 validation images and tries no other number; its methods that need none train on all
-    50,000 images.
+    The paper has 2,500 validation images and tries no other number; its methods that need no validation
+    images train on all 50,000.
 
-    mnist: With 100 images BE does not mix hard classes more often than easy ones (rank correlation 0, one
-    seed), so its low ECE does not say that it mixes the right ones. The 1,000 validation images are as many
-    as those for training, in the paper a twentieth of them: training on them brings about a point of
+    mnist: With 100 images no preference of BE for hard classes is seen (rank correlation 0 over ten classes,
+    one seed), so its low ECE does not say that it mixes the right ones. The 1,000 validation images are as
+    many as those for training, in the paper a twentieth of them: training on them brings 0.7 to 1.1 points of
     accuracy here.
     """
     sized, others = _split(sheet)
