@@ -89,8 +89,8 @@ REASONS = {
     },
     "cifar10": {
         "2": "Mixup turns over-confidence of 14 (BE) and 12 points (MC) into under-confidence of 5 and 4",
-        "4": "smoothing of 0.2 turns over-confidence of 14 (BE) and 12 points (MC) into under-confidence of 9 "
-        "and 8; more of it leaves them further off than without",
+        "4": "smoothing of 0.2 turns over-confidence of 14 (BE) and 12 points (MC) into under-confidence of "
+        "9 and 8",
         "11 Acc": "the reason is open (more than 80 epochs were not tried)",
         "11 ECE": "AugMix alone leaves the pool over-confident by 10 points; with Mixup it is "
         "under-confident by 5",
