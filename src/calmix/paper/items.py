@@ -253,7 +253,7 @@ def other_metrics(sheet: Sheet) -> Shown:
 
     cifar10: SKCE has its highest value with CAMixup, which has the lowest ECE. It looks at all classes, and
     some are predicted too rarely then, deer most of all: where each class's mean probability is set to its
-    frequency, SKCE is lowest with CAMixup (tested with MC and DE, one seed).
+    frequency, SKCE is lowest with CAMixup (tested with all three, one seed).
 
     cifar100: SKCE is lowest without mixing, where ECE is highest; the reason is open.
     """
