@@ -74,8 +74,7 @@ def test_what_else_is_open_is_answered_where_all_runs_are_there(tmp_path):
     assert "The standard deviation over seeds is: Acc 0.71 with BE" in text
     # t of 8 degrees 2.306 times sqrt(2 / 5) times 0.7071 points
     assert (
-        "with 5 seeds each, by the spread of 2, reaches to each side, with the noisiest ensemble, 1.03 of Acc"
-        in text
+        "5 seeds each (by the spread of 2) stands out, with the noisiest ensemble, above 1.03 of Acc" in text
     )
     assert "calmix reproduce cure" not in text  # its other remedies were not run
     shutil.rmtree(tmp_path / "runs" / next(p.name for p in (tmp_path / "runs").glob("mnist-mc-mixup-seed*")))

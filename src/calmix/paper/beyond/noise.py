@@ -76,7 +76,7 @@ def _interval(spread: SeedVariance, quantity: Quantity) -> Interval:
 def _sentence(sheet: Sheet, spreads: dict[Quantity, dict[str, SeedVariance]]) -> str:
     """What difference of accuracy and ECE, clean and under corruption, stands out, and their spread."""
     most = max(len(group.results) for group in sheet.groups())
-    fewer = "" if most >= SHOWN_SEEDS else f", by the spread of {most}"
+    fewer = "" if most >= SHOWN_SEEDS else f" (by the spread of {most})"
     texts, differences = [], []
     for quantity in (q.ACCURACY, q.ECE, q.CORRUPTED_ACCURACY, q.CORRUPTED_ECE):
         some = spreads.get(quantity, {})
@@ -87,9 +87,9 @@ def _sentence(sheet: Sheet, spreads: dict[Quantity, dict[str, SeedVariance]]) ->
     if not texts:
         return ""
     return (
-        f"On {sheet.regime.dataset} the interval of a difference of two methods with {SHOWN_SEEDS} seeds each"
-        f"{fewer}, reaches to each side, with the noisiest ensemble, {listed(differences)}, in points. The "
-        f"standard deviation over seeds is: {'; '.join(texts)}."
+        f"On {sheet.regime.dataset} a difference of two methods with {SHOWN_SEEDS} seeds each{fewer} stands "
+        f"out, with the noisiest ensemble, above {listed(differences)}, in points. The standard deviation over "
+        f"seeds is: {'; '.join(texts)}."
     )
 
 
