@@ -128,13 +128,10 @@ def mixup_counts(sheet: Sheet) -> Shown:
         mean = np.mean(accuracies, axis=0)
         mixed = np.mean([share.mean(0) for share in shares], axis=0)
         hard, easy = (np.flatnonzero(mean == end) for end in (np.nanmin(mean), np.nanmax(mean)))
-        hardest, easiest = (
-            f"({listed([names[k] for k in some])}) in {listed([f'{100 * mixed[k]:.0f} %' for k in some])}"
-            for some in (hard, easy)
-        )
-        yield {
-            one.regime.dataset: f"The hardest class is mixed {hardest} of the epochs, the easiest {easiest}."
-        }
+        hardest, easiest = (listed([names[k] for k in some]) for some in (hard, easy))
+        often, seldom = (listed([f"{100 * mixed[k]:.0f} %" for k in some]) for some in (hard, easy))
+        text = f"The hardest class ({hardest}) is mixed in {often} of the epochs, the easiest ({easiest})"
+        yield {one.regime.dataset: f"{text} in {seldom}."}
         figure = figures.mixed_classes(np.concatenate(shares), mean, names, title=one.subject)
         yield one.figure("Epochs in which CAMixup mixed a class; the hardest is on top", figure)
 

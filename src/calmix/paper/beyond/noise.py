@@ -88,8 +88,8 @@ def _sentence(sheet: Sheet, spreads: dict[Quantity, dict[str, SeedVariance]]) ->
         return ""
     return (
         f"On {sheet.regime.dataset} a difference of two methods with {SHOWN_SEEDS} seeds each{fewer} stands "
-        f"out, with the noisiest ensemble, above {listed(differences)}, in points. The standard deviation over "
-        f"seeds is: {'; '.join(texts)}."
+        f"out, with the noisiest ensemble, above {listed(differences)}, in points. The standard deviation "
+        f"over seeds is: {'; '.join(texts)}."
     )
 
 
