@@ -267,6 +267,20 @@ def test_validation_size_tells_what_training_on_the_validation_images_changes(tm
     assert "BE, Mixup, trained on the validation images too" in [row[0].text for row in shown.tables[0].rows]
 
 
+def test_a_plan_that_trains_on_the_validation_images_still_compares_with_mixup(tmp_path):
+    items = select_items(["validation-size"])
+    plan = plan_items(items, dataset="digits", scale="smoke", seeds=1, train_on_validation=True)
+    runs = []
+    for recipe in plan.runs:
+        fields = {field: getattr(recipe, field) for field in FIELDS}
+        runs.append(
+            fabricate(tmp_path, recipe.ensemble, recipe.augment, dataset="digits", scale="smoke", **fields)
+        )
+    text = render_plan(plan, read_results(runs))["validation-size"].by_dataset["digits"]
+    assert "CAMixup's ECE is below Mixup's beyond noise" in text
+    assert "validation images too" not in text
+
+
 def test_noise_needs_two_seeds(tmp_path):
     assert rendered(tmp_path / "one", "noise", seeds=1) == "not run: it needs two seeds or more"
     shown = rendered(tmp_path / "two", "noise")

@@ -24,6 +24,11 @@ def points(regime, ensemble, augment, quantity=q.GAP):
     return 100 * regime.estimate((ensemble, augment), quantity).value
 
 
+def change(regime, ensemble, quantity):
+    """What Mixup adds to a quantity, in points."""
+    return points(regime, ensemble, "mixup", quantity) - points(regime, ensemble, "none", quantity)
+
+
 def corrupted_gap(regime, ensemble, augment):
     results = regime[ensemble, augment]
     gaps = [scores.pool.gap for r in results for scores in r.summary.corrupted_scores()]
@@ -37,6 +42,10 @@ def ends(values):
 THREE = ("batch", "mc", "deep")
 CHECKED = {
     ("mnist", "0a"): lambda r: [points(r, "single", "mixup")],
+    ("cifar10", "1 BE"): lambda r: [
+        change(r, "single", q.ACCURACY),
+        change(r, "batch", q.MEMBER_ERROR),
+    ],
     ("cifar10", "2"): lambda r: [
         *(-points(r, e, "none") for e in ("batch", "mc")),
         *(points(r, e, "mixup") for e in ("batch", "mc")),
@@ -64,10 +73,11 @@ CHECKED = {
 
 @pytest.mark.parametrize(("dataset", "key"), CHECKED)
 def test_numbers_of_a_reason_are_those_of_the_evidence(regimes, dataset, key):
-    written = [int(number) for number in re.findall(r"\d+", REASONS[dataset][key])]
-    measured = CHECKED[dataset, key](regimes[dataset])
-    for value in measured:
-        assert min(abs(value - number) for number in written) <= 0.55, (value, written)
+    written = re.findall(r"\d+(?:\.\d+)?", REASONS[dataset][key])
+    for value in CHECKED[dataset, key](regimes[dataset]):
+        digits = [len(number.partition(".")[2]) for number in written]
+        misses = [abs(value - float(number)) * 10**k for number, k in zip(written, digits, strict=True)]
+        assert min(misses) <= 0.55, (value, written)
 
 
 def test_every_reason_is_of_a_part_that_is_contradicted():

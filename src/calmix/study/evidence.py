@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 FILE = "evidence.npz"
 EDITION = 2  # 1, without the number, had nothing of subsets, joint calibrators and severities
-DIGITS, CORRUPTED_DIGITS = 6, 4  # under corruption all is read as means over 75 sets of few images
+DIGITS, CORRUPTED_DIGITS = 6, 4  # a corrupted set has few images: noise hides the rest
 STEPS = 1024  # of a member's probability
 OPTIONAL = {field.name for field in dataclasses.fields(TestScores) if field.name not in ("examples", "pool")}
 Arrays = dict[str, npt.NDArray[Any]]
